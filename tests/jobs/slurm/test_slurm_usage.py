@@ -6,7 +6,8 @@ import pytest
 from lockstep_study import slurm
 from lockstep_study.errors import StudyError
 from lockstep_study.scheduler import Job, Usage
-from lockstep_study.slurm import UNLIMITED, Slurm, bytes_of, limit_seconds
+from lockstep_study.slurm import UNLIMITED, Slurm, limit_seconds
+from lockstep_study.slurm_output import bytes_of
 from lockstep_study.status import usage_text
 from lockstep_study.submission import ranges
 
@@ -39,16 +40,22 @@ def test_accounting_has_state_time_and_memory_of_the_last_start(answer, tmp_path
 70_2.0|RUNNING|65|300K
 70_3|CANCELLED by 1000|0|
 70_4|PENDING||
-71|FAILED|7|20"""
+70_[5-6%2]|PENDING|0|
+71|FAILED|7|
+71.batch|FAILED|7|20
+72|FAILED|8|
+72.0|OUT_OF_MEMORY|8|3G
+72.1|COMPLETED|8|1G"""
     answer("sacct", rows)
-    assert Slurm().usage(["70_2", "70_3", "70_4", "71"]) == {
+    assert Slurm().usage(["70_2", "70_3", "70_4", "71", "72"]) == {
         "70_2": Usage("RUNNING", 65, 1.5 * (1 << 20)),
         "70_3": Usage("CANCELLED by 1000", 0, None),
         "70_4": Usage("PENDING", None, None),
         "71": Usage("FAILED", 7, 20),
+        "72": Usage("OUT_OF_MEMORY", 8, 3 << 30),
     }
     assert (tmp_path / "calls").read_text(encoding="utf-8") == (
-        "--noheader --parsable2 --jobs=70_2,70_3,70_4,71 --format=JobID,State,ElapsedRaw,MaxRSS\n"
+        "--noheader --parsable2 --jobs=70_2,70_3,70_4,71,72 --format=JobID,State,ElapsedRaw,MaxRSS\n"
     )
 
 
@@ -82,9 +89,9 @@ def test_usage_is_printed_as_time_and_memory(usage, parts):
         ("1.5M", 1.5 * (1 << 20)),
         ("3G", 3 << 30),
         ("1T", 1 << 40),
-        ("", None),
-        ("1X", None),
-        ("-1", None),
+        ("", 0),
+        ("1X", 0),
+        ("-1", 0),
     ],
 )
 def test_amounts_of_memory(text, amount):
@@ -99,11 +106,11 @@ def test_queue_has_the_tasks_of_arrays(answer, tmp_path):
         "73 RUNNING x",
     )
     assert Slurm().queue() == [
-        Job("70_2", "lockstep-a-n1", "RUNNING", "2"),
-        Job("70_3", "lockstep-a-n1", "HELD", "3"),
-        Job("71", "report", "HELD", ""),
-        Job("72", "bash", "PENDING", ""),
-        Job("73", "x", "RUNNING", ""),
+        Job("70_2", "lockstep-a-n1", "RUNNING", "2", "None"),
+        Job("70_3", "lockstep-a-n1", "HELD", "3", "JobHeldUser"),
+        Job("71", "report", "HELD", "", "job requeued in held state"),
+        Job("72", "bash", "PENDING", "", "Resources"),
+        Job("73", "x", "RUNNING"),
     ]
     calls = (tmp_path / "calls").read_text(encoding="utf-8")
     assert calls == "--noheader --array --format=%i %T %j %r\n"

@@ -108,7 +108,7 @@ def test_task_that_fails_states_its_log(tmp_path, table, status):
 def test_task_whose_command_writes_no_run_file_is_an_error(tmp_path, table):
     environment = task_environment(tmp_path, 1, 0)
     (tmp_path / "bin" / "srun").write_text("#!/bin/bash\n", encoding="utf-8")
-    words = ["generic", "", "srun", table, "3", tmp_path, "--dry-run"]
+    words = ["generic", "", "srun", table, "3", tmp_path, "--quiet"]
     ended = call("task", *words, environment=environment)
     assert ended.returncode == 1
     assert ended.stderr == "task: the command of one-1 wrote no run file\n"

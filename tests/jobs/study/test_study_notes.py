@@ -30,6 +30,7 @@ def test_notes_state_why_runs_are_absent(tmp_path):
         "big-1.started": "",
         "a-10.failed": "x\nlockstep: no data\n",
         "a-9.failed": "lockstep: no data\n",
+        "c-2.failed": "lockstep: no data\n",
         "a-9.started": "",
         "b-1.failed": "killed \x1b[2J\n",
         "c-1.started": "",
@@ -38,7 +39,7 @@ def test_notes_state_why_runs_are_absent(tmp_path):
         (tmp_path / name).write_text(text, encoding="utf-8")
     assert notes_of(tmp_path) == [
         "points that do not fit in memory: big",
-        "runs that failed: a-9, a-10 (lockstep: no data)",
+        "runs that failed: a (2 runs), c-2 (lockstep: no data)",
         "runs that failed: b-1 (killed ?[2J)",
         "runs that did not finish (their epochs count only if no repeat is complete): c-1",
     ]

@@ -66,7 +66,7 @@ def test_one_line_per_run_states_how_it_ended(table, tmp_path, program):
     [
         (4, "too large", "one-1 does not fit in memory"),
         (75, "stopped", ""),
-        (5, "failed", "lockstep: it broke"),
+        (5, "failed", "it broke"),
     ],
 )
 def test_line_of_a_run_that_does_not_complete(table, tmp_path, program, status, state, details):

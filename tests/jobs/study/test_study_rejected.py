@@ -6,26 +6,28 @@ from lockstep_study.checks import reason_of
 from lockstep_study.report import notes_of
 from study_command import RUN, calls, study
 
-EXIT = 'case "$*" in *" 1K "*) echo "lockstep: rank 0: no data" >&2; exit {} ;; esac; exit 0'
+EXIT = 'case "$*" in *" 1K "*) echo "lockstep: rank 0 on vm: no data" >&2; exit {} ;; esac; exit 0'
 
 
 def test_point_that_lockstep_rejects_is_left_out_and_listed(table, tmp_path, program):
     out = tmp_path / "out"
     command = ["--repeats", 2, *RUN, "--dir", out, table]
     ended = study(*command, **program(check=EXIT.format(3)))
-    reason = "lockstep: rank 0: no data"
+    reason = "no data"
     assert ended.returncode == 1
     assert ended.stderr.splitlines() == [
         f"study: two will not run: {reason}",
-        "study: failed runs: two-1 (status 3), two-2 (status 3)",
+        "study: rejected points: two",
     ]
     assert [call[0] for call in calls(tmp_path)] == ["train", "train"]
     lines = ended.stdout.splitlines()
-    assert (
-        lines[0].startswith("2 runs: ") and f"[2/4] two-1  rejected             {reason}" in lines
-    )
+    assert lines[0].startswith("2 runs: ") and [line[:11] for line in lines[1:]] == [
+        "[1/2] one-1",
+        "repeat 1 of",
+        "[2/2] one-2",
+    ]
     assert (out / "two-2.failed").read_text(encoding="utf-8") == f"{reason}\n"
-    assert notes_of(out) == [f"runs that failed: two-1, two-2 ({reason})"]
+    assert notes_of(out) == [f"runs that failed: two (2 runs) ({reason})"]
     ended = study(*command, **program())  # the data was corrected
     assert ended.returncode == 0 and len(calls(tmp_path)) == 4
     assert notes_of(out) == []
@@ -34,7 +36,7 @@ def test_point_that_lockstep_rejects_is_left_out_and_listed(table, tmp_path, pro
 def test_invalid_option_of_a_point_ends_the_study(table, tmp_path, program):
     ended = study(*RUN, "--dir", tmp_path / "out", table, **program(check=EXIT.format(2)))
     assert (ended.returncode, ended.stdout) == (1, "")
-    assert ended.stderr == ("study: two (allreduce --max-bytes 1K): lockstep: rank 0: no data\n")
+    assert ended.stderr == ("study: two (allreduce --max-bytes 1K): no data\n")
     assert not (tmp_path / "calls").exists() and not list((tmp_path / "out").glob("*.failed"))
 
 
@@ -72,9 +74,9 @@ def test_dry_run_names_rejected_points(table, tmp_path, program):
     out = tmp_path / "out"
     ended = study("--dry-run", *RUN, "--dir", out, table, **program(check=EXIT.format(3)))
     lines = ended.stdout.splitlines()
-    assert ended.returncode == 1 and lines[1].endswith(" # will not run: lockstep: rank 0: no data")
+    assert ended.returncode == 1 and lines[1].endswith(" # will not run: no data")
     assert lines[2] == "# 1 runs: duration unknown; 1 runs are rejected"
-    assert ended.stderr == "study: two will not run: lockstep: rank 0: no data\n"
+    assert ended.stderr == "study: two will not run: no data\n"
     assert not out.exists()
 
 
@@ -98,11 +100,12 @@ def test_ranks_without_processors_of_their_own_are_noted(table, tmp_path, progra
     [
         (
             "lockstep: warning: slow\nlockstep: no data\nmpirun: a rank failed\n",
-            "lockstep: no data",
+            "no data",
         ),
-        ("lockstep: first\nlockstep: second\n", "lockstep: first"),
+        ("lockstep: first\nlockstep: second\n", "first"),
         ("an error\nmpirun: it failed\n\n", "mpirun: it failed"),
-        ("lockstep: \x1b[2J\n", "lockstep: ?[2J"),
+        ("lockstep: \x1b[2J\n", "?[2J"),
+        ("lockstep: rank 3 on node-1: no data\n", "no data"),
         ("", ""),
     ],
 )
