@@ -55,7 +55,8 @@ def test_accounting_has_state_time_and_memory_of_the_last_start(answer, tmp_path
         "72": Usage("OUT_OF_MEMORY", 8, 3 << 30),
     }
     assert (tmp_path / "calls").read_text(encoding="utf-8") == (
-        "--noheader --parsable2 --jobs=70_2,70_3,70_4,71,72 --format=JobID,State,ElapsedRaw,MaxRSS\n"
+        "--noheader --parsable2 --jobs=70_2,70_3,70_4,71,72"
+        " --format=JobID,State,ElapsedRaw,MaxRSS\n"
     )
 
 
