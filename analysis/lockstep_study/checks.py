@@ -5,7 +5,7 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 
 from lockstep_study.errors import StudyError
-from lockstep_study.machine import processors
+from lockstep_study.machine import can_start, processors
 from lockstep_study.points import option_value
 from lockstep_study.programs import last_line
 from lockstep_study.shell import command_line
@@ -79,7 +79,7 @@ def rejected_points(points, commands, launch):
         command = [*launch(point.ranks), programs.lockstep(), *words, "--dry-run"]
         return programs.run(*command, timeout=CHECK_LIMIT)
 
-    checked = [point for point in points if not point.is_program]
+    checked = [point for point in points if not point.is_program and can_start(point.ranks)]
     with ThreadPoolExecutor(processors()) as pool:
         answers = list(pool.map(check, checked))
     rejected = {}

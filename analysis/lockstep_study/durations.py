@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from lockstep_study.command import groups, name_of
 from lockstep_study.errors import StudyError
 from lockstep_study.experiment import experiment
+from lockstep_study.machine import can_start
 from lockstep_study.points import option_value
 
 STEP_LIMIT = 30  # seconds; a step that takes longer is not timed
@@ -102,7 +103,13 @@ class Estimator:
         smallest = bytes_of(option_value(words, "--min-bytes") or "1K")
         largest = bytes_of(option_value(words, "--max-bytes") or "64M")
         factor = integer(option_value(words, "--step-factor") or "4")
-        if self.launch is None or factor < 2 or not smallest or not largest:
+        if (
+            self.launch is None
+            or not can_start(point.ranks)
+            or factor < 2
+            or not smallest
+            or not largest
+        ):
             return None
         short = max(smallest, min(largest, SWEEP_BYTES))
         start, seconds = (self.time_sweep(point, words, most) for most in (smallest, short))

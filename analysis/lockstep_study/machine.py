@@ -6,12 +6,19 @@ import pwd
 from pathlib import Path
 
 CONTAINERS = ("/.dockerenv", "/run/.containerenv")
+MOST_RANKS_PER_PROCESSOR = 16
 TEMPORARY = ("TMPDIR", "TEMP", "TMP")
 
 
 def processors():
     """Returns the number of processors (hardware threads) that this process may use."""
     return len(os.sched_getaffinity(0))
+
+
+def can_start(ranks):
+    """Returns whether a check may start so many ranks on this machine; the ranks of a table for a
+    cluster would exhaust its memory."""
+    return ranks <= MOST_RANKS_PER_PROCESSOR * processors()
 
 
 def physical_cores():

@@ -75,6 +75,7 @@ class Programs:
         self.options = Options()
         self.python = None
         self.outputs = {}  # of `lockstep help`: they do not change
+        self.is_known = {}  # command -> result of `read_options`
 
     def lockstep(self):
         """Returns the program: LOCKSTEP_BIN, lockstep of the PATH, or the build in build/cpu; that
@@ -111,6 +112,11 @@ class Programs:
 
     def read_options(self, command):
         """Reads the options of a command. Returns False if its program cannot run here."""
+        if command not in self.is_known:
+            self.is_known[command] = self.add_options(command)
+        return self.is_known[command]
+
+    def add_options(self, command):
         options = self.options
         if not options.commands.intersection(WRITERS):
             # Also for Python programs: options of lockstep must not be taken for theirs.

@@ -63,6 +63,19 @@ def test_check_starts_the_ranks_with_the_options(table, tmp_path, program):
     }
 
 
+@pytest.mark.parametrize("ranks, is_checked", [(32, True), (33, False)])
+def test_check_starts_no_more_ranks_than_the_machine_can(
+    table, tmp_path, program, monkeypatch, ranks, is_checked
+):
+    """A table for a cluster is printed on a notebook."""
+    monkeypatch.setattr("lockstep_study.machine.processors", lambda: 2)
+    table.write_text(f"one\t{ranks}\tallreduce\n", encoding="utf-8")
+    stub = program(check=f'echo "$@" >>"{tmp_path}/checks"; exit 0')
+    ended = study("--dry-run", *RUN, "--dir", tmp_path / "out", table, **stub)
+    assert ended.returncode == 0, ended.stderr
+    assert (tmp_path / "checks").exists() == is_checked
+
+
 def test_complete_points_are_not_checked(table, tmp_path, program):
     command = [*RUN, "--dir", tmp_path / "out", table]
     assert study(*command, **program()).returncode == 0
