@@ -106,6 +106,16 @@ def task_environment(tmp_path, task, status, restart=0, state="RUNNING", **varia
     )
 
 
-def report(table, repeats, directory):
+def report(table, repeats, directory, **variables):
     """Runs the job that writes the report."""
-    return call("report", table, repeats, directory, environment=dict(os.environ))
+    return call("report", table, repeats, directory, environment=os.environ | variables)
+
+
+def report_process(table, repeats, directory):
+    """Runs the job that writes the report with its script."""
+    script = TASK.with_name("report.sbatch")
+    return subprocess.run(
+        ["bash", script, ROOT, "generic", table, str(repeats), directory],
+        capture_output=True,
+        text=True,
+    )

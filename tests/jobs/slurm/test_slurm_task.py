@@ -4,7 +4,7 @@
 import os
 
 import pytest
-from slurm_scripts import complete, options, report, run_task, submit
+from slurm_scripts import complete, options, report, report_process, run_task, submit
 
 
 def test_complete_points_are_compared_or_left_to_their_tasks(table, tmp_path):
@@ -117,10 +117,20 @@ def test_ranks_start_in_containers(tmp_path, table, monkeypatch):
     ],
 )
 def test_report_that_fails_hides_no_incomplete_runs(tmp_path, table, complete, message):
+    """One of the reports is started as by its job; the others have a stub of Python."""
     (tmp_path / "one-1.0.h5").write_text("no run file", encoding="utf-8")
     for name, ending in zip(complete, ("done", "memory", "done")):
         (tmp_path / f"{name}-1.{ending}").touch()
-    result = report(table, 1, tmp_path)
+    python = tmp_path / "python"
+    python.write_text(
+        '#!/bin/sh\n[ "$2" = --check ] || { echo not an HDF5 file >&2; exit 1; }\n',
+        encoding="utf-8",
+    )
+    python.chmod(0o755)
+    if complete:
+        result = report(table, 1, tmp_path, LOCKSTEP_PYTHON=str(python))
+    else:
+        result = report_process(table, 1, tmp_path)
     assert result.returncode != 0 and message in result.stderr.splitlines()[-1], result.stderr
     assert "not an HDF5 file" in result.stderr
 

@@ -53,8 +53,16 @@ def test_report_names_points_that_do_not_fit_in_memory(tmp_path):
 
 @pytest.mark.parametrize("status", [0, 5])
 def test_report_that_fails_is_listed_after_the_failed_runs(table, tmp_path, program, status):
-    """The stub writes empty files, which are no run files."""
-    result = study(*RUN[:-1], "--dir", tmp_path / "out", table, **program(status))
+    """The stub writes empty files, which are no run files. If the runs fail, there is also a stub of
+    the report."""
+    python = tmp_path / "python"
+    python.write_text(
+        '#!/bin/sh\n[ "$2" = --check ] || { echo not an HDF5 file >&2; exit 1; }\n',
+        encoding="utf-8",
+    )
+    python.chmod(0o755)
+    stubs = program(status) | ({"LOCKSTEP_PYTHON": str(python)} if status else {})
+    result = study(*RUN[:-1], "--dir", tmp_path / "out", table, **stubs)
     assert result.returncode == 1
     runs = "one-1 (status 5), two-1 (status 5), " if status else ""
     assert result.stderr.splitlines()[-1] == f"study: failed runs: {runs}the report"
