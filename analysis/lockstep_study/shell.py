@@ -9,12 +9,21 @@ SPECIAL = re.compile(r"[^A-Za-z0-9_=:.,/%@+-]")
 
 
 def quoted(word):
-    """Returns a word as a shell reads it back."""
+    """Returns a word in one line, as bash reads it back."""
     if PLAIN.fullmatch(word):
         return word
     if word and word.isascii() and word.isprintable():
         return SPECIAL.sub(r"\\\g<0>", word)
-    return shlex.quote(word)
+    if word.isprintable():
+        return shlex.quote(word)
+    return f"$'{''.join(map(escaped, word))}'"
+
+
+def escaped(character):
+    """Returns a character as in a word $'...' of bash."""
+    if character.isprintable() and character not in "'\\":
+        return character
+    return "".join(f"\\x{byte:02x}" for byte in character.encode("utf-8", "surrogateescape"))
 
 
 def command_line(words):

@@ -89,6 +89,13 @@ def test_arrays_are_sorted_by_ranks_and_threads(table, tmp_path):
     assert report["--dependency"] == "afterany:JOB1:JOB2:JOB3:JOB4"
 
 
+def test_complete_runs_beyond_the_repeats_do_not_count(table, tmp_path):
+    for name in ("one-1", "one-2", "two-1"):
+        complete(tmp_path, name)
+    ended = submit("--repeats", 1, "--dir", tmp_path, table)
+    assert [options(line).get("--array") for line in ended.stdout.splitlines()] == ["3%4", None]
+
+
 def test_other_points_in_the_folder_are_noted(table, tmp_path):
     complete(tmp_path, "other-1")
     ended = submit("--dir", tmp_path, table)
