@@ -77,7 +77,8 @@ def rejected_points(points, commands, launch):
         words = commands.merge(point).words
         programs = commands.programs
         command = [*launch(point.ranks), programs.lockstep(), *words, "--dry-run"]
-        return programs.run(*command, timeout=CHECK_LIMIT)
+        environment = programs.environment_of(point.ranks)
+        return programs.run(*command, env=environment, timeout=CHECK_LIMIT)
 
     checked = [point for point in points if not point.is_program and can_start(point.ranks)]
     with ThreadPoolExecutor(processors()) as pool:

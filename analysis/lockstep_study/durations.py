@@ -120,12 +120,14 @@ class Estimator:
 
     def time_sweep(self, point, words, largest):
         """Returns the wall time of a sweep with messages up to `largest`, or None if it fails."""
-        program = self.commands.programs.lockstep()
+        programs = self.commands.programs
         own = [word for group in groups(words) if name_of(group) != "--max-bytes" for word in group]
-        command = (*self.launch(point.ranks), program, *own, "--max-bytes", str(largest), "--json")
+        start = (*self.launch(point.ranks), programs.lockstep())
+        command = (*start, *own, "--max-bytes", str(largest), "--json")
         if command not in self.timed:
             begin = time.monotonic()
-            answer = self.commands.programs.run(*command, timeout=STEP_LIMIT)
+            environment = programs.environment_of(point.ranks)
+            answer = programs.run(*command, env=environment, timeout=STEP_LIMIT)
             seconds = time.monotonic() - begin
             self.timed[command] = seconds if answer.returncode == 0 else None
         return self.timed[command]

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 
 from lockstep_study.checks import reason_of
 from lockstep_study.errors import StudyError
-from lockstep_study.machine import mpi_environment
 from lockstep_study.output import Efficiencies, Output
 from lockstep_study.points import ROOT
 from lockstep_study.shell import command_line
@@ -122,7 +121,6 @@ class LocalStudy:
         log = run.directory / "logs" / f"{run.name}.log"
         log.parent.mkdir(exist_ok=True)
         programs = self.commands.programs
-        environment = programs.environment | mpi_environment(run.point.ranks, programs.environment)
         with open(log, "a+", encoding="utf-8", errors="replace") as file:
             print(f"$ {command_line(command)}", file=file, flush=True)
             start = file.tell()
@@ -131,7 +129,7 @@ class LocalStudy:
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=subprocess.STDOUT,
-                env=environment,
+                env=programs.environment_of(run.point.ranks),
                 pass_fds=(lock,),
                 preexec_fn=ignore_interrupt,
             )

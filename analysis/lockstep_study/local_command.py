@@ -8,7 +8,7 @@ from lockstep_study.command import Commands
 from lockstep_study.durations import Estimator, Processors, duration
 from lockstep_study.errors import FAILURE, StudyError
 from lockstep_study.local import LocalStudy, locked
-from lockstep_study.machine import mpi_environment, processors
+from lockstep_study.machine import processors
 from lockstep_study.programs import Programs
 from lockstep_study.progress import Progress, count
 from lockstep_study.report import write_report
@@ -29,7 +29,6 @@ class Context:
         self.study = read_study(options)
         environment = dict(os.environ)
         environment.pop("LOCKSTEP_IMAGE", None)  # a setting of batch jobs
-        environment |= mpi_environment(1, environment)
         self.programs = Programs(environment)
         self.commands = Commands(self.programs, self.study.directory, options.further)
         self.comparison = Comparison(self.commands, options.launcher, notes)

@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 from lockstep_study.errors import StudyError, one_line
+from lockstep_study.machine import mpi_environment
 from lockstep_study.points import ROOT, WRITERS
 
 BUILT = ROOT / "build" / "cpu" / "bin" / "lockstep"
@@ -95,14 +96,18 @@ class Programs:
         """Runs a program in the container; returns the completed process, with status 127 if the
         program cannot be started and 124 if it took too long."""
         command = [*self.container, *map(str, words)]
-        settings = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True, **settings}
+        settings = {"env": self.environment, "capture_output": True, "text": True, **settings}
         try:
-            return subprocess.run(command, env=self.environment, errors="replace", **settings)
+            return subprocess.run(command, stdin=subprocess.DEVNULL, errors="replace", **settings)
         except subprocess.TimeoutExpired:
             return subprocess.CompletedProcess(command, 124, "", f"{command[0]} took too long")
         except OSError as error:
             text = f"{command[0]}: {error.strerror}"
             return subprocess.CompletedProcess(command, 127, "", text)
+
+    def environment_of(self, ranks):
+        """Returns the environment in which mpirun starts so many ranks on this machine."""
+        return self.environment | mpi_environment(ranks, self.environment)
 
     def help(self, *words):
         """Returns the completed process of `lockstep help`."""

@@ -37,6 +37,23 @@ def test_ranks_yield_only_if_they_share_processors():
     }
 
 
+def test_each_point_has_the_environment_of_its_ranks(table, tmp_path, program, monkeypatch):
+    """Ranks that share processors yield them, in checks, timed sweeps and runs."""
+    monkeypatch.setattr(machine, "processors", lambda: 2)
+    record = f"""echo "$1 ${{@: -1}} $OMPI_MCA_mpi_yield_when_idle" >>"{tmp_path}/yields\""""
+    stub = program(check=f"{record}; exit 0")
+    path = tmp_path / "lockstep"
+    path.write_text(path.read_text().replace("touch", f"{record}; touch"), encoding="utf-8")
+    table.write_text("one\t2\ttrain\ntwo\t3\tallreduce\n", encoding="utf-8")
+    words = ["--launcher", "env RANKS=RANKS", "--no-report", "--dir", tmp_path / "out", table]
+    assert study(*words, **stub, OMPI_MCA_mpi_yield_when_idle="").returncode == 0
+    lines = (tmp_path / "yields").read_text(encoding="utf-8").splitlines()
+    yields = {line.split()[0]: set() for line in lines}
+    for line in lines:
+        yields[line.split()[0]].add(line.split()[-1])
+    assert yields == {"train": {"0"}, "allreduce": {"1"}} and len(lines) == 6
+
+
 # Salloc -n 1 -c 2.
 ONE_SLOT = {
     "SLURM_JOB_ID": "77",
