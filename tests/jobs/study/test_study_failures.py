@@ -53,8 +53,8 @@ def test_report_names_points_that_do_not_fit_in_memory(tmp_path):
 
 @pytest.mark.parametrize("status", [0, 5])
 def test_report_that_fails_is_listed_after_the_failed_runs(table, tmp_path, program, status):
-    """The stub writes empty files, which are no run files. If the runs fail, there is also a stub of
-    the report."""
+    """The stub writes empty files, which are no run files. If the runs fail, a stub of Python fails
+    instead of the report."""
     python = tmp_path / "python"
     python.write_text(
         '#!/bin/sh\n[ "$2" = --check ] || { echo not an HDF5 file >&2; exit 1; }\n',
