@@ -108,6 +108,32 @@ def test_held_and_suspended_runs_are_named(folder, tmp_path):
     )
 
 
+def test_reasons_of_pending_runs_are_counted(folder, tmp_path):
+    """Those of runs that only wait for their turn are left out."""
+    (folder / "big-1.memory").unlink()
+    reasons = ["None", "Priority", "QOSMaxJobsPerUserLimit,x", "ReqNodeNotAvail", "JobHeldAdmin"]
+    jobs = [
+        f"70_{task} PENDING lockstep-points-SUM-n1 {reason}"
+        for task, reason in enumerate([*reasons, "ReqNodeNotAvail"], 1)
+    ]
+    (folder / "one-1.done").unlink()
+    result = status(folder, tmp_path, squeue="; ".join(f"echo {job}" for job in jobs))
+    assert result.stdout == (
+        f"{folder}: 0 of 6 runs complete, 5 pending (1 for QOSMaxJobsPerUserLimit, 2 for"
+        " ReqNodeNotAvail); held: big-1 (by an administrator)\n"
+    )
+
+
+def test_state_in_the_accounting_may_be_late(folder, tmp_path):
+    """A job that has left the queue does not run."""
+    sacct = "echo '70_2|RUNNING|65|'; echo '70_3|CANCELLED by 5|7|'; echo '70_5|COMPLETING|1|'"
+    result = status(folder, tmp_path, squeue="true", sacct=sacct)
+    assert result.stdout.endswith(
+        "; failed: one-2 (epoch 2/3: 4 steps), two-1 (CANCELLED by 5, 7.0 s: lockstep: no data"
+        " ?[2J)\n"
+    )
+
+
 @pytest.mark.parametrize(
     "stubs, note",
     [
