@@ -200,7 +200,7 @@ def print_total(missing, rejected, estimates, unknown):
     if known and unknown:
         text += f", and {unknown} of unknown duration"
     if len(running) < len(missing):
-        text += f"; {len(missing) - len(running)} runs are rejected"
+        text += f"; {count(len(missing) - len(running))} rejected"
     print(text)
 
 

@@ -12,6 +12,12 @@ from study_command import OPTIONS_OF_PROGRAMS, calls
 STEP = {"images_per_second": "100.0", "train-samples": '"30000"', "test-samples": '"3000"'}
 
 
+@pytest.fixture(autouse=True)
+def clock_that_stands(monkeypatch):
+    """Programs take no time, unless a test sets another clock."""
+    monkeypatch.setattr(durations.time, "monotonic", lambda: 0.0)
+
+
 @pytest.fixture
 def estimate(tmp_path, program):
     """A function that returns the estimated duration of a point, whose experiment is `config`."""
@@ -82,6 +88,12 @@ def test_timed_step_has_the_options_that_affect_the_time(estimate, tmp_path):
         "train --config a.ini --test-samples 5 --batch-per-rank 32 --threads 2 --steps 2"
         " --evaluate-every never --json"
     ]
+
+
+def test_start_of_the_program_is_counted(estimate, monkeypatch):
+    times = iter([2.0, 5.5])
+    monkeypatch.setattr(durations.time, "monotonic", lambda: next(times))
+    assert estimate("train", TRAINING) == 3.5 + 600
 
 
 @pytest.mark.parametrize("batch, timed", [(1, 1), (31, 31), (32, 32), (33, 32), (0, 32)])

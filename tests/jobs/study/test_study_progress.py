@@ -48,7 +48,7 @@ def test_one_line_per_run_states_how_it_ended(table, tmp_path, program):
         "[1/4] one-1  complete S s  epoch S s",
         "  warning: slow",
         "[2/4] two-1  complete S s  epoch S s",
-        "repeat 1 of 2 after S s; 2 runs remain, about S s",
+        "repeat 1 of 2 after S s; 2 runs to go, about S s",
         "[3/4] one-2  complete S s  epoch S s",
         "[4/4] two-2  complete S s  epoch S s",
     ]
@@ -103,7 +103,7 @@ def test_duration_of_a_complete_run_is_the_estimate_of_its_repeats(capsys):
     shown = progress({TWELVE[0].point: 1000, TWELVE[1].point: 500})
     shown.learn(TWELVE[0], 10)
     shown.repeat_ended(1, 3, [TWELVE[0]] * 2 + [TWELVE[1]])
-    assert capsys.readouterr().out.endswith("; 3 runs remain, about 9 min\n")
+    assert capsys.readouterr().out.endswith("; 3 runs to go, about 9 min\n")
     shown.repeat_ended(3, 3, [])
     assert capsys.readouterr().out == ""
 

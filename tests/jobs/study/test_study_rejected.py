@@ -88,7 +88,7 @@ def test_dry_run_names_rejected_points(table, tmp_path, program):
     ended = study("--dry-run", *RUN, "--dir", out, table, **program(check=EXIT.format(3)))
     lines = ended.stdout.splitlines()
     assert ended.returncode == 1 and lines[1].endswith(" # will not run: no data")
-    assert lines[2] == "# 1 runs: duration unknown; 1 runs are rejected"
+    assert lines[2] == "# 1 run: duration unknown; 1 run rejected"
     assert ended.stderr == "study: two will not run: no data\n"
     assert not out.exists()
 
