@@ -13,6 +13,7 @@ import lockstep_data.cli
 import lockstep_report.cli
 import lockstep_weights.cli
 import pytest
+from lockstep_study import arguments as study_arguments
 from test_documentation import PAGES, ROOT, read, run
 
 # The name of a command and the rest of it: "lockstep train", "lockstep-report html", "jobs/study".
@@ -22,6 +23,12 @@ COMMAND = re.compile(
 )
 FIRST_PAGES = ["README.md", "docs/tutorial.md"]
 EVERYWHERE = {"--help", "--version"}
+STUDY_COMMANDS = {
+    "run": study_arguments.run_parser,
+    "submit": study_arguments.submit_parser,
+    "status": study_arguments.status_parser,
+    "show": study_arguments.show_parser,
+}
 
 
 def code(page):
@@ -68,6 +75,9 @@ def options(program):
             found[f"{package.__name__.replace('_', '-')} {command}"] = set(
                 parser._option_string_actions
             )
+    for command, make_parser in STUDY_COMMANDS.items():
+        options_of_command = make_parser(command)._option_string_actions
+        found[f"lockstep-study {command}"] = set(options_of_command)
     for script in (*ROOT.glob("jobs/*"), *ROOT.glob("jobs/slurm/*")):
         if script.is_file() and os.access(script, os.X_OK):
             found[str(script.relative_to(ROOT))] = set(

@@ -33,6 +33,7 @@ def test_commands_run(place, prefix, build, tmp_path):
         ("lockstep-report", "Makes tables"),
         ("lockstep-weights", "to-pytorch"),
         ("lockstep-data", "cifar-python"),
+        ("lockstep-study", "submits a study"),
     ):
         result = subprocess.run(
             [folder / "bin" / command, "--help"],

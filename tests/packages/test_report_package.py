@@ -79,6 +79,7 @@ def test_package_is_complete(package, python):
         ("lockstep-report", "Makes tables"),
         ("lockstep-weights", "to-pytorch"),
         ("lockstep-data", "cifar-python"),
+        ("lockstep-study", "submits a study"),
     ],
 )
 def test_commands_run(python, tmp_path, command, text):
