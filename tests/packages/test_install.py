@@ -121,8 +121,10 @@ def test_installed_scripts_find_the_python_packages(prefix, tmp_path):
     examples."""
     (tmp_path / "empty.h5").touch()
     jobs = prefix / "share" / "lockstep" / "jobs"
+    start = [prefix / "share" / "lockstep" / "analysis" / "run-python", "--modules", "sys"]
+    report = ["lockstep_study", "report", jobs / "studies" / "weak.tsv", "1", tmp_path]
     result = subprocess.run(
-        ["bash", "-c", 'source "$0/lib.sh"; write_report "$1"', jobs, tmp_path],
+        [*start, *report],
         text=True,
         capture_output=True,
         env=os.environ | {"LOCKSTEP_PYTHON": sys.executable, "PYTHONPATH": ""},
