@@ -51,13 +51,17 @@ def locked(directory, notes):
 
 
 class Signals:
-    """Tells the present run to save a checkpoint and stop when a signal arrives."""
+    """Tells the present run to save a checkpoint and stop when a signal arrives. Signals that are
+    ignored, as with nohup, remain so."""
 
     def __init__(self):
         self.stopped, self.child = False, None
 
     def __enter__(self):
-        self.before = {number: signal.signal(number, self.stop) for number in SIGNALS}
+        self.before = {number: signal.getsignal(number) for number in SIGNALS}
+        for number, handler in self.before.items():
+            if handler != signal.SIG_IGN:
+                signal.signal(number, self.stop)
         return self
 
     def __exit__(self, *_):

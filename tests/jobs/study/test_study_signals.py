@@ -60,8 +60,14 @@ def test_signals_reach_the_launcher_that_a_script_starts(tmp_path, handles):
         process.kill()
 
 
+def ignore_hangup():
+    """Sets the signals as nohup does."""
+    accept_signals()
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+
 @contextlib.contextmanager
-def running_study(table, tmp_path, status):
+def running_study(table, tmp_path, status, set_signals=accept_signals):
     """Starts a study in its own process group whose first run waits for SIGUSR1 and then exits with
     `status`."""
     program = tmp_path / "lockstep"
@@ -81,7 +87,7 @@ def running_study(table, tmp_path, status):
         stderr=subprocess.PIPE,
         start_new_session=True,
         env=os.environ | {"LOCKSTEP_BIN": str(program)},
-        preexec_fn=accept_signals,
+        preexec_fn=set_signals,
     )
     try:
         while not (tmp_path / "calls").exists():
@@ -116,6 +122,16 @@ def test_signal_stops_the_run_and_the_study(table, tmp_path, status, number, tar
         " continue\n"
     )
     assert len(calls(tmp_path)) == 1
+
+
+def test_study_continues_with_nohup(table, tmp_path):
+    with running_study(table, tmp_path, 75, ignore_hangup) as process:
+        os.kill(group_of(process), signal.SIGHUP)
+        time.sleep(0.5)
+        assert process.poll() is None
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=1800)
+    assert errors.startswith("study: one-1 was interrupted (status 75)")
 
 
 def test_run_that_completes_after_the_signal_is_the_last(table, tmp_path):
