@@ -187,10 +187,10 @@ class LocalStudy:
         self.progress.learn(run, elapsed)
         words = self.commands.merge(run.point).words
         efficiency = self.efficiencies.add(run.point, words, output.rate)
-        details = output.result()
+        details = [output.result()]
         if efficiency is not None:
-            details += f", efficiency {efficiency:.2f}"
-        self.progress.ended(run, "complete", elapsed, details)
+            details.append(f"efficiency {efficiency:.2f}")
+        self.progress.ended(run, "complete", elapsed, ", ".join(filter(None, details)))
 
     def fail(self, run, elapsed, reason, status):
         run.mark_failed(reason)

@@ -61,6 +61,18 @@ def test_one_line_per_run_states_how_it_ended(table, tmp_path, program):
     ]
 
 
+def test_line_of_a_run_states_its_efficiency(tmp_path, program):
+    """Every run computes 100 images per second."""
+    stub = program()
+    path = tmp_path / "lockstep"
+    text = "Total img/sec on 2 ranks: 100.0\\n"
+    path.write_text(path.read_text().replace("touch", f"printf '{text}'; touch"), encoding="utf-8")
+    words = [*RUN, "--dir", tmp_path / "out", "--grid", "ranks=1,4", "global-batch=8"]
+    lines = study(*words, **stub).stdout.splitlines()
+    assert without_times(lines[1]) == "[1/2] n1-1  complete S s"
+    assert without_times(lines[2]) == "[2/2] n4-1  complete S s  efficiency 0.25"
+
+
 @pytest.mark.parametrize(
     "status, state, details",
     [
