@@ -152,10 +152,9 @@ class Status:
 
 
 def held(job):
-    """Returns how a held job is released, or why its owner cannot do that."""
-    if job.reason == "JobHeldAdmin":
-        return "by an administrator"
-    return f"scontrol release {job.identifier}"
+    """Returns how a held job is released, and whether only an administrator can do that."""
+    by = "by an administrator: " if job.reason == "JobHeldAdmin" else ""
+    return f"{by}scontrol release {job.identifier}"
 
 
 def running(run, job, log, used):

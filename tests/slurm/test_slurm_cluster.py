@@ -165,7 +165,7 @@ def cancelled_array_is_not_requeued_and_can_be_submitted_again(cluster):
     cluster.run("scontrol", "hold", waiting)
     cluster.wait_until(
         lambda: (
-            f"held: two-1 (scontrol release {waiting}); running: one-1"
+            f"held: two-1 (by an administrator: scontrol release {waiting}); running: one-1"
             in cluster.run(STATUS, cancelled.folder)
         )
     )

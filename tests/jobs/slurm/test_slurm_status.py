@@ -120,7 +120,7 @@ def test_reasons_of_pending_runs_are_counted(folder, tmp_path):
     result = status(folder, tmp_path, squeue="; ".join(f"echo {job}" for job in jobs))
     assert result.stdout == (
         f"{folder}: 0 of 6 runs complete, 5 pending (1 for QOSMaxJobsPerUserLimit, 2 for"
-        " ReqNodeNotAvail); held: big-1 (by an administrator)\n"
+        " ReqNodeNotAvail); held: big-1 (by an administrator: scontrol release 70_5)\n"
     )
 
 
