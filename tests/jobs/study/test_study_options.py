@@ -63,7 +63,7 @@ def test_dry_run_estimates_durations(table, tmp_path, program):
         check=f"""[ "$1 ${{*: -1}}" != "train --json" ] || {{ echo "$@" >>"{tmp_path}/calls"
         printf '{results}'; exit; }}; [ "${{*: -1}}" != --json ]; exit""",
     )
-    result = study("--dry-run", "--dir", tmp_path / "out", "--repeats", 2, table, **stub)
+    result = study("--dry-run", *RUN, "--dir", tmp_path / "out", "--repeats", 2, table, **stub)
     assert result.returncode == 0, result.stderr
     assert len(calls(tmp_path)) == 1, calls(tmp_path)
     slowdown = max(1, 8 / len(os.sched_getaffinity(0)))

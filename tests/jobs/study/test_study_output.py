@@ -84,25 +84,26 @@ def test_efficiency_uses_the_mean_of_the_repeats_with_one_rank():
 
 
 @pytest.mark.parametrize(
-    "command, words",
+    "ranks, command, words",
     [
         (
-            "train --data synthetic:8@3x32x32/2 --model vgg11 --batch-per-rank 2 --epochs 2"
+            1,
+            "train --data synthetic:4@3x32x32/2 --model vgg11 --batch-per-rank 2 --epochs 2"
             " --threads 1",
             ["epoch ", "accuracy "],
         ),
-        ("allreduce --max-bytes 1K --repeats 2", ["bus bandwidth up to "]),
+        (2, "allreduce --max-bytes 1K --repeats 2", ["bus bandwidth up to "]),
     ],
 )
-def test_output_of_the_program_is_understood(tmp_path, command, words):
+def test_output_of_the_program_is_understood(tmp_path, ranks, command, words):
     program = os.environ.get("LOCKSTEP_BIN") or pytest.skip(
         "LOCKSTEP_BIN is not set to the program; CTest sets it"
     )
     ended = subprocess.run(
-        ["mpirun", "-n", "2", program, *command.split(), "--output", tmp_path / "run.h5"],
+        ["mpirun", "-n", str(ranks), program, *command.split(), "--output", tmp_path / "run.h5"],
         capture_output=True,
         text=True,
-        env=os.environ | mpi_environment(2, os.environ),
+        env=os.environ | mpi_environment(ranks, os.environ),
     )
     assert ended.returncode == 0, ended.stderr
     output = Output(ended.stdout)
