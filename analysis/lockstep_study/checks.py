@@ -2,11 +2,13 @@
 """Checks all points of a study before the first one starts."""
 
 import re
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
+from lockstep_study.command import BATCH, groups, name_of
 from lockstep_study.errors import StudyError
 from lockstep_study.machine import can_start, processors
-from lockstep_study.points import option_value
+from lockstep_study.points import GIVEN, option_value
 from lockstep_study.programs import last_line
 from lockstep_study.shell import command_line
 
@@ -19,8 +21,12 @@ def check_options(title, points, commands, notes):
     """Raises StudyError if a global batch is not a multiple of the ranks, or if no point uses an
     option after `--`. A note says which options of the table are replaced. `title` names the table
     in messages."""
-    if "--dry-run" in commands.further:
-        raise StudyError("give --dry-run before --; it is an option of the study")
+    for group in groups(commands.further):
+        name = name_of(group)
+        if name == "--dry-run":
+            raise StudyError("give --dry-run before --; it is an option of the study")
+        if name.startswith("--") and name[2:] in GIVEN:
+            raise StudyError(f"{name} is given by the program that runs the study")
     merged = [commands.merge(point) for point in points]
     for name in merged[0].unused:
         if all(name in one.unused for one in merged):
@@ -92,6 +98,51 @@ def rejected_points(points, commands, launch):
         if answer.returncode == DATA:
             rejected[point] = reason
     return rejected
+
+
+def check_without_ranks(points, commands, notes):
+    """Raises StudyError if lockstep rejects a point on one rank with the global batch of all of its
+    ranks, because its job would fail only after it has waited in the queue. A note says if the
+    options were not checked."""
+    not_checked = "the table has no command of lockstep without a pipeline"
+    with tempfile.TemporaryDirectory() as folder:  # that of the results may not exist yet
+        for point in points:
+            words = on_one_rank(point, commands.merge(point).words)
+            if words is None:
+                continue
+            not_checked = check_on_one_rank(point, words, commands.programs, folder)
+            if not_checked:
+                break
+    if not_checked:
+        notes.say(f"the options were not checked, because {not_checked}")
+
+
+def on_one_rank(point, words):
+    """Returns the words of a point with the global batch of all of its ranks; None if one rank
+    cannot check it."""
+    if point.is_program or option_value(words, "--pipeline-stages") not in (None, "1"):
+        return None
+    batch = option_value(words, "--batch-per-rank") or ""
+    if point.ranks == 1 or not batch.isdigit():
+        return list(words)
+    others = [word for group in groups(words) if name_of(group) not in BATCH for word in group]
+    return [*others, "--global-batch", str(int(batch) * point.ranks)]
+
+
+def check_on_one_rank(point, words, programs, folder):
+    """Returns why a point was not checked, or an empty text."""
+    if programs.find(programs.lockstep()) is None:
+        return "no lockstep program was found; set LOCKSTEP_BIN"
+    if option_value(words, "--device") == "cuda":
+        return "--device cuda needs a node with a GPU"
+    words = [*words, "--output", f"{folder}/check.h5"]
+    answer = programs.run(programs.lockstep(), *words, "--dry-run", timeout=CHECK_LIMIT)
+    if answer.returncode in (USAGE, DATA):
+        reason = reason_of(answer.stderr)
+        raise StudyError(f"lockstep rejects the options of {point.name}: {reason}")
+    if answer.returncode != 0 and point.ranks == 1:  # one rank may lack the memory for several
+        return f"lockstep {point.command} --dry-run exited with status {answer.returncode}"
+    return ""
 
 
 def reason_of(text):

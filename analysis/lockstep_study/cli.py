@@ -47,6 +47,12 @@ def main(words=None):
     except StudyError as error:
         notes.say(str(error))
         return FAILURE
+    except BrokenPipeError:  # of stdout, for example with head
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILURE
+    except OSError as error:  # for example a full disk
+        notes.say(f"{error.filename or 'stdout'}: {error.strerror}")
+        return FAILURE
     except KeyboardInterrupt:
         notes.say("interrupted before the first run")
         return FAILURE

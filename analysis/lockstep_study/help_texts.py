@@ -79,8 +79,8 @@ SUBMIT_NOTES = """\
 Example: jobs/slurm/submit --site torch --gpu h200 --account torch_pr_123 jobs/studies/weak.tsv \\
            -- --data cifar10:$SCRATCH/cifar10
 
-Options after -- replace those of the table, for the commands that use them. Points with one rank
-are checked with --dry-run, if the program is found (LOCKSTEP_BIN, PATH, build/cpu) and the options
+Options after -- replace those of the table, for the commands that use them. All points are checked
+with --dry-run on one rank, if the program is found (LOCKSTEP_BIN, PATH, build/cpu) and the options
 do not include --device cuda. Runs that are already complete in DIR are not submitted again. If the
 build, or an option that affects results or times, has changed since a run was started, the command
 is refused. While jobs of the study are pending or running, nothing is submitted. The jobs use a

@@ -4,7 +4,6 @@
 import os
 import re
 import shutil
-import tempfile
 from pathlib import Path
 
 from lockstep_study import arguments, checks, task as tasks
@@ -73,7 +72,7 @@ def submit(words, name, notes):
         return
     if options.gpu:
         check_gpu_program(programs)
-    check_points(study, commands, notes)
+    checks.check_without_ranks(study.points, commands, notes)
     if not options.dry_run:
         prepare(study, options)
     submission = submission_of(study, options, site, scheduler, commands, notes)
@@ -194,37 +193,6 @@ def check_gpu_program(programs):
         )
     if "has no CUDA backend" in text:
         raise StudyError(f"--gpu: {programs.lockstep()} was built without CUDA; {CUDA_ADVICE}")
-
-
-def check_points(study, commands, notes):
-    """Raises StudyError if lockstep rejects a point with one rank, because the job would fail only
-    after it has waited in the queue. A note says if the options were not checked."""
-    not_checked = "the table has no point with one rank"
-    with tempfile.TemporaryDirectory() as folder:  # that of the results may not exist yet
-        for point in study.points:
-            if point.ranks > 1 or point.is_program:
-                continue
-            not_checked = check_point(point, commands, folder)
-            if not_checked:
-                break
-    if not_checked:
-        notes.say(f"the options were not checked, because {not_checked}")
-
-
-def check_point(point, commands, folder):
-    """Returns why a point was not checked, or an empty text."""
-    programs = commands.programs
-    command = commands.full(point, 1, Path(folder) / "check.h5", folder)
-    if programs.find(command[0]) is None:
-        return "no lockstep program was found; set LOCKSTEP_BIN"
-    if option_value(command, "--device") == "cuda":
-        return "--device cuda needs a node with a GPU"
-    answer = programs.run(*command, "--dry-run")
-    if answer.returncode in (checks.USAGE, checks.DATA):
-        raise StudyError(f"lockstep rejects the options: {last_line(answer.stderr)}")
-    if answer.returncode != 0:
-        return f"lockstep {point.command} --dry-run exited with status {answer.returncode}"
-    return ""
 
 
 def prepare(study, options):

@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 
+from lockstep_study.checks import reason_of
 from lockstep_study.errors import StudyError
 from lockstep_study.local import COMPLETE, TOO_LARGE
 from lockstep_study.machine import mpi_environment
@@ -71,9 +72,16 @@ class Task:
         elif status == INTERRUPTED:
             return self.requeue()
         else:
-            run.mark_failed(f"exit status {status}, see the log of task {self.identifier}")
+            run.mark_failed(self.reason(status))
             return status
         return 0
+
+    def reason(self, status):
+        """Returns why the run failed: its last line in the log of the task, if Slurm has written
+        it."""
+        log = self.run.directory / "logs" / f"{self.identifier}.log"
+        text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+        return reason_of(text) or f"exit status {status}, see the log of task {self.identifier}"
 
     def start(self, command):
         """Runs a command; returns its exit status, that of a shell. If Slurm sends a signal to the

@@ -193,3 +193,19 @@ def test_task_returns_the_exit_status_of_the_training(tmp_path, table):
     assert run_task(tmp_path, table, 1, 5).returncode == 5
     assert not (tmp_path / "scontrol.calls").exists()
     assert not (tmp_path / "one-1.done").exists()
+
+
+@pytest.mark.parametrize(
+    "log, reason",
+    [
+        ("$ srun\nlockstep: no data\nsrun: error: task 0\n", "no data"),
+        ("", "exit status 5, see the log of task 77_1"),
+        (None, "exit status 5, see the log of task 77_1"),
+    ],
+)
+def test_reason_of_a_failure_is_stored_for_the_report(tmp_path, table, log, reason):
+    if log is not None:
+        (tmp_path / "logs").mkdir()
+        (tmp_path / "logs" / "77_1.log").write_text(log, encoding="utf-8")
+    assert run_task(tmp_path, table, 1, 5).returncode == 5
+    assert (tmp_path / "one-1.failed").read_text(encoding="utf-8") == f"{reason}\n"

@@ -4,6 +4,8 @@
 import os
 
 import pytest
+from lockstep_study.checks import on_one_rank
+from lockstep_study.points import Point
 from slurm_scripts import submit
 
 
@@ -19,7 +21,7 @@ def test_lockstep_checks_the_further_options(table, tmp_path, program):
         and words[-1] == "--dry-run"
         and dict(zip(words, words[1:]))["--epochs"] == "2"
     )
-    assert dict(zip(words, words[1:]))["--global-batch"] == "64"  # the point with one rank
+    assert dict(zip(words, words[1:]))["--global-batch"] == "256"  # of the two ranks
 
 
 @pytest.mark.parametrize(
@@ -85,9 +87,7 @@ def test_options_that_lockstep_rejects_are_not_submitted(table, program, status)
         table, "--", "--epocs", "2", **program(status, "lockstep: unknown option --epocs")
     )
     assert result.returncode != 0 and result.stdout == ""
-    assert (
-        result.stderr == "submit: lockstep rejects the options: lockstep: unknown option --epocs\n"
-    )
+    assert result.stderr == "submit: lockstep rejects the options of one: unknown option --epocs\n"
 
 
 @pytest.mark.parametrize(
@@ -107,3 +107,49 @@ def test_installed_program_rejects_invalid_further_options(table, further):
         pytest.skip("LOCKSTEP_BIN is not set to the program; CTest sets it")
     result = submit(table, "--", *further, LOCKSTEP_BIN=os.environ["LOCKSTEP_BIN"])
     assert result.returncode != 0 and further[0] in result.stderr, result.stderr
+
+
+@pytest.mark.parametrize(
+    "ranks, words, checked",
+    [
+        (1, "train --batch-per-rank 8", "train --batch-per-rank 8"),
+        (4, "train --batch-per-rank 8 --lr 1", "train --lr 1 --global-batch 32"),
+        (4, "train --global-batch 8", "train --global-batch 8"),
+        (2, "allreduce --max-bytes 4K", "allreduce --max-bytes 4K"),
+        (2, "train --batch-per-rank 8 --pipeline-stages 2", None),
+        (2, "train --batch-per-rank 8 --pipeline-stages 1", "train --pipeline-stages 1 -"),
+        (1, "analysis/examples/pytorch_ddp.py", None),
+    ],
+)
+def test_points_are_checked_on_one_rank_with_their_global_batch(ranks, words, checked):
+    point = Point("a", ranks, tuple(words.split()))
+    found = on_one_rank(point, words.split())
+    if checked is None:
+        assert found is None
+    else:
+        assert " ".join(found).startswith(checked)
+
+
+def test_points_with_several_ranks_are_checked(table, program):
+    table.write_text("two\t2\ttrain --batch-per-rank 32\n", encoding="utf-8")
+    line = "lockstep: rank 0 on n1: a global batch of 64 images exceeds the 50 training images"
+    result = submit(table, **program(3, line))
+    assert result.returncode == 1 and result.stdout == ""
+    assert result.stderr == (
+        "submit: lockstep rejects the options of two: a global batch of 64 images exceeds the 50"
+        " training images\n"
+    )
+
+
+def test_memory_of_one_rank_does_not_decide_about_several(table, tmp_path, program):
+    table.write_text("two\t2\ttrain --batch-per-rank 32\n", encoding="utf-8")
+    result = submit("--dir", tmp_path / "out", table, **program(4))
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("option", ["--seed", "--output=x.h5", "--checkpoint-dir", "--resume"])
+def test_options_of_the_study_are_refused_after_the_separator(table, option):
+    result = submit(table, "--", option, "7")
+    name = option.partition("=")[0]
+    assert result.returncode == 1 and result.stdout == ""
+    assert result.stderr == f"submit: {name} is given by the program that runs the study\n"

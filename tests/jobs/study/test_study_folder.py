@@ -3,6 +3,7 @@
 
 import errno
 import os
+import pathlib
 
 import pytest
 from lockstep_study import local
@@ -56,3 +57,16 @@ def test_links_of_the_folder_are_resolved(table, tmp_path, program):
     (tmp_path / "link").symlink_to("true")
     result = study("--dry-run", *RUN, "--dir", tmp_path / "link", table, **program())
     assert f" --output {tmp_path}/true/one-1.0.h5 #" in result.stdout
+
+
+def test_error_of_the_system_is_one_line(table, tmp_path, program, monkeypatch):
+    """For example a full disk, when the start of a run is noted."""
+
+    def write_text(self, *_, **__):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self))
+
+    program_of_study = program()
+    monkeypatch.setattr(pathlib.Path, "write_text", write_text)
+    result = study(*RUN, "--dir", tmp_path / "out", table, **program_of_study)
+    assert result.returncode == 1
+    assert result.stderr == f"study: {tmp_path}/out/table.tsv: No space left on device\n"
