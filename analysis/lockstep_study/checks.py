@@ -6,7 +6,7 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
 from lockstep_study.command import BATCH, groups, name_of
-from lockstep_study.errors import StudyError
+from lockstep_study.errors import StudyError, one_line
 from lockstep_study.machine import can_start, processors
 from lockstep_study.points import GIVEN, option_value
 from lockstep_study.programs import last_line
@@ -68,9 +68,11 @@ def note_shared_processors(points, notes):
     """Says which points have more ranks than this machine has processors."""
     names = [point.name for point in points if point.ranks > processors()]
     if names:
+        number = processors()
+        present = "1 processor" if number == 1 else f"{number} processors"
         notes.say(
-            f"{several(names)}: more ranks than the {processors()} processors of this machine, so"
-            " their times and speedups do not describe the program"
+            f"{several(names)}: more ranks than the {present} of this machine, so their times and"
+            " speedups do not describe the program"
         )
 
 
@@ -146,8 +148,11 @@ def check_on_one_rank(point, words, programs, folder):
 
 
 def reason_of(text):
-    """Returns the message of lockstep in the output of a launcher, or its last line."""
+    """Returns why a command failed, from its output: the error message of lockstep; otherwise the
+    first line in a box of mpirun, between lines of dashes, or the last line."""
     lines = [line for line in text.splitlines() if line.startswith("lockstep: ")]
     errors = [line for line in lines if not line.startswith("lockstep: warning: ")]
-    reason = last_line((errors or [text])[0])
-    return re.sub(r"^lockstep: (rank \d+ on [^ ]+: )?", "", reason)
+    if errors:
+        return re.sub("^lockstep: (rank [0-9]+ on [^ ]+: )?", "", one_line(errors[0]))
+    box = re.search("^-{20,}\n(.*[A-Za-z].*)$", text, re.M)
+    return one_line(box[1].strip()) if box else last_line((lines or [text])[0])

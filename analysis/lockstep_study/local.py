@@ -3,6 +3,7 @@
 
 import fcntl
 import os
+import re
 import signal
 import subprocess
 import time
@@ -173,8 +174,9 @@ class LocalStudy:
         else:
             self.fail(run, elapsed, reason_of(output.text), status)
         for warning in output.warnings:
-            if warning not in self.warnings:
-                self.warnings.add(warning)
+            kind = re.sub("[0-9.]+", "", warning)
+            if kind not in self.warnings:
+                self.warnings.add(kind)
                 print(f"  warning: {warning}", flush=True)
 
     def complete(self, run, file, output, elapsed):

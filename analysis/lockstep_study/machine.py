@@ -51,7 +51,6 @@ def mpi_environment(ranks, environment):
         "OMPI_MCA_rmaps_base_oversubscribe": "1",
         "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",  # Open MPI 5
         "OMPI_MCA_mpi_yield_when_idle": str(int(ranks > processors())),
-        "OMPI_MCA_orte_execute_quiet": "1",  # no lines of mpirun about a rank that has failed
     }
     if processors() >= ranks > physical_cores():  # as mpirun --use-hwthread-cpus
         variables["OMPI_MCA_hwloc_base_use_hwthreads_as_cpus"] = "1"

@@ -101,11 +101,15 @@ def test_ranks_without_processors_of_their_own_are_noted(table, tmp_path, progra
     words = ["--no-report", "--dir", tmp_path / "out", table]
     ended = study(*words, **program(), PATH=f"{tmp_path}:/usr/bin:/bin")
     assert ended.stderr == (
-        "study: two: more ranks than the 1 processors of this machine, so their times and speedups"
+        "study: two: more ranks than the 1 processor of this machine, so their times and speedups"
         " do not describe the program\n"
     )
     own = study("--launcher", "env RANKS", *words, **program())
     assert "more ranks" not in own.stderr
+
+
+DASHES = "-" * 74  # around the messages of mpirun
+NO_SLOTS = "There are not enough slots for"
 
 
 @pytest.mark.parametrize(
@@ -119,6 +123,10 @@ def test_ranks_without_processors_of_their_own_are_noted(table, tmp_path, progra
         ("an error\nmpirun: it failed\n\n", "mpirun: it failed"),
         ("lockstep: \x1b[2J\n", "?[2J"),
         ("lockstep: rank 3 on node-1: no data\n", "no data"),
+        (f"x\n{DASHES}\nThere are not enough slots for\nthe 2 ranks\n{DASHES}\n", NO_SLOTS),
+        (f"lockstep: warning: slow\n{DASHES}\n{NO_SLOTS}\n{DASHES}\n", NO_SLOTS),
+        (f"lockstep: no data\n{DASHES}\n{NO_SLOTS}\n{DASHES}\n", "no data"),
+        ("lockstep: warning: slow\n", "lockstep: warning: slow"),
         ("", ""),
     ],
 )
