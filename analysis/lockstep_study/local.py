@@ -81,7 +81,7 @@ class LocalStudy:
     def __init__(self, commands, comparison, launch, progress):
         self.commands, self.comparison, self.launch = commands, comparison, launch
         self.progress = progress
-        self.efficiencies, self.failed, self.warnings = Efficiencies(), [], set()
+        self.efficiencies, self.failed, self.warnings = Efficiencies(), {}, set()
         self.notes = comparison.notes
 
     def run_all(self, rounds, lock):
@@ -196,7 +196,7 @@ class LocalStudy:
 
     def fail(self, run, elapsed, reason, status):
         run.mark_failed(reason)
-        self.failed.append(f"{run.name} (status {status})")
+        self.failed[f"{run.name} (status {status})"] = reason
         self.progress.ended(run, "failed", elapsed, reason)
 
 

@@ -134,9 +134,11 @@ def run_rest(context, complete, lock):
     progress.head([run for runs in rounds for run in runs if run.name not in complete])
     local = LocalStudy(context.commands, context.comparison, context.launch, progress)
     local.run_all(rounds, lock)
-    failed = local.failed
+    failed = list(local.failed)
     if not options.no_report and not write_report(study.directory, context.programs):
-        failed = [*failed, "the report"]
+        failed.append("the report")
+    for name, reason in local.failed.items():
+        print(f"{name}: {reason or 'no message'}; its output is in {study.directory}/logs")
     errors = []
     if failed:
         errors.append(f"failed runs: {', '.join(failed)}")

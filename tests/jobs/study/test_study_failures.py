@@ -16,6 +16,10 @@ def test_failed_runs_are_listed_and_the_others_run(table, tmp_path, program):
         result.stderr.splitlines()[-1] == "study: failed runs: one-1 (status 5), two-1 (status 5)"
     )
     assert len(calls(tmp_path)) == 2 and not list((tmp_path / "out").glob("*.done"))
+    assert result.stdout.splitlines()[-2:] == [
+        f"{name} (status 5): no message; its output is in {tmp_path}/out/logs"
+        for name in ("one-1", "two-1")
+    ]
 
 
 def test_run_that_does_not_fit_in_memory_is_no_failure(table, tmp_path, program):
