@@ -7,7 +7,7 @@ import re
 import signal
 import subprocess
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from lockstep_study.checks import reason_of
 from lockstep_study.errors import StudyError
@@ -49,6 +49,18 @@ def locked(directory, notes):
                 f"cannot lock {directory} ({error.strerror}); make sure that no other study uses it"
             )
         yield lock.fileno()
+
+
+def is_locked(directory):
+    """Returns whether a study uses the folder of its results."""
+    with suppress(FileNotFoundError), open(directory / ".study.lock", encoding="utf-8") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+    return False
 
 
 class Signals:
@@ -195,6 +207,7 @@ class LocalStudy:
         self.progress.ended(run, "complete", elapsed, ", ".join(filter(None, details)))
 
     def fail(self, run, elapsed, reason, status):
+        reason = reason or "no message"
         run.mark_failed(reason)
         self.failed[f"{run.name} (status {status})"] = reason
         self.progress.ended(run, "failed", elapsed, reason)

@@ -138,7 +138,7 @@ def run_rest(context, complete, lock):
     if not options.no_report and not write_report(study.directory, context.programs):
         failed.append("the report")
     for name, reason in local.failed.items():
-        print(f"{name}: {reason or 'no message'}; its output is in {study.directory}/logs")
+        print(f"{name}: {reason}; its output is in {study.directory}/logs")
     errors = []
     if failed:
         errors.append(f"failed runs: {', '.join(failed)}")

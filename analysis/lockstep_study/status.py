@@ -5,6 +5,7 @@ import re
 from dataclasses import dataclass, field
 
 from lockstep_study.errors import StudyError
+from lockstep_study.local import is_locked
 from lockstep_study.output import Output
 from lockstep_study.programs import last_line
 from lockstep_study.progress import clock
@@ -97,7 +98,7 @@ class Status:
         self.study, self.scheduler, self.has_queue = study, scheduler, jobs is not None
         pattern = names_of_jobs(study.directory)
         self.jobs = {job.task: job for job in jobs or () if pattern.fullmatch(job.name)}
-        self.summary = Summary()
+        self.summary, self.last = Summary(), None
 
     def line(self):
         """Returns the line of the study."""
@@ -112,25 +113,33 @@ class Status:
             elif job and job.state == "HELD":
                 self.summary.name("held", f"{run.name} ({held(job)})")
             else:
-                waiting.append((task, run, job))
-        logs = {task: self.log_of(task, run) for task, run, _ in waiting}
-        usage = self.scheduler.usage(
-            [log.stem for task, run, _ in waiting if (log := logs[task]) and log.stem != run.name]
-        )
-        for task, run, job in waiting:
-            log = logs[task]
+                waiting.append((self.log_of(task, run), run, job))
+        logs = [log for log, _, _ in waiting if log]
+        self.last = max(logs, key=modified, default=None)
+        of_jobs = [log.stem for log, run, _ in waiting if log and log.stem != run.name]
+        usage = self.scheduler.usage(of_jobs)
+        for log, run, job in waiting:
             used = usage.get(log.stem) if log else None
             if job:
                 self.summary.name("running", running(run, job, log, used))
-            elif run.too_large:
-                self.summary.count("memory")
-            elif log is None:
-                self.summary.count("absent")
-            elif self.may_be_running(run, log):
-                self.summary.name("started", run.name)
             else:
-                self.summary.name("failed", f"{run.name} ({failure(log, used)})")
+                self.add_by_files(run, log, used)
         return self.summary.line(self.study)
+
+    def add_by_files(self, run, log, used):
+        """Adds a run that has no job in the queue. `log`: its log, or None."""
+        if run.too_large:
+            self.summary.count("memory")
+        elif log is None and run.path("failed").exists():
+            self.summary.name("failed", f"{run.name} ({first_line(run.path('failed'))})")
+        elif log is None:
+            self.summary.count("absent")
+        elif self.may_be_running(run, log):
+            is_running = log == self.last and is_locked(self.study.directory)
+            state = "running" if is_running else "started"
+            self.summary.name(state, f"{run.name} ({progress_of(log)})")
+        else:
+            self.summary.name("failed", f"{run.name} ({failure(log, used)})")
 
     def may_be_running(self, run, log):
         """Returns whether a run with this log, which is not in the queue, may be running: on this
@@ -141,14 +150,14 @@ class Status:
     def log_of(self, task, run):
         """Returns the newest log of an array task since the last submission, which may have
         numbered the tasks anew, or of a run on this machine; None if there is none."""
-        begin = (self.study.directory / REPEATS).stat().st_mtime_ns
+        begin = modified(self.study.directory / REPEATS)
         folder = self.study.directory / "logs"
         logs = [
-            (path.stat().st_mtime_ns, path)
+            path
             for path in (*folder.glob(f"*_{task}.log"), folder / f"{run.name}.log")
-            if path.exists() and path.stat().st_mtime_ns > begin
+            if path.exists() and modified(path) > begin
         ]
-        return max(logs)[1] if logs else None
+        return max(logs, key=modified, default=None)
 
 
 def held(job):
@@ -159,11 +168,19 @@ def held(job):
 
 def running(run, job, log, used):
     """Returns the name of a running run with its complete epochs, elapsed time and memory."""
-    text = read(log)
-    epochs = Output(text).epochs
-    parts = [f"epoch {epochs}" if epochs else "no complete epoch", *usage_text(used)]
+    parts = [progress_of(log), *usage_text(used)]
     suspended = " suspended" if job.state == "SUSPENDED" else ""
     return f"{run.name}{suspended} ({', '.join(parts)})"
+
+
+def progress_of(log):
+    """Returns the last complete epoch in a log, of the last attempt of a run on this machine."""
+    epochs = Output(read(log).rpartition("\n$ ")[2]).epochs
+    return f"epoch {epochs}" if epochs else "no complete epoch"
+
+
+def modified(path):
+    return path.stat().st_mtime_ns
 
 
 def failure(log, used):

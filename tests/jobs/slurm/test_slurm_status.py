@@ -149,8 +149,8 @@ def test_files_are_read_without_squeue(folder, tmp_path, stubs, note):
     assert (
         (result.returncode, result.stderr) == (0, note)
         and result.stdout
-        == f"{folder}: 1 of 6 runs complete, 1 do not fit in memory, 2 not started; started: one-2,"
-        " two-1\n"
+        == f"{folder}: 1 of 6 runs complete, 1 do not fit in memory, 2 not started; started: one-2"
+        " (epoch 2/3), two-1 (no complete epoch)\n"
     )
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Tests of the status of studies that run on this machine."""
 
+import fcntl
 import os
 import shutil
 
@@ -34,11 +35,13 @@ def test_states_of_a_local_study(table, tmp_path, program, squeue):
     assert study("--repeats", 2, *RUN, "--dir", out, table, **program(5)).returncode == 1
     (out / "one-1.failed").unlink()
     (out / "logs" / "two-2.log").unlink()
+    (out / "two-2.failed").unlink()
     (out / "two-1.failed").rename(out / "two-1.memory")
     ended = status(tmp_path, squeue=squeue)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout == (
-        f"{out}: 0 of 4 runs complete, 1 do not fit in memory, 1 not started; started: one-1;"
+        f"{out}: 0 of 4 runs complete, 1 do not fit in memory, 1 not started; started: one-1"
+        " (no complete epoch);"
         f" failed: one-2 ({(out / 'logs' / 'one-2.log').read_text().strip()[:160]})\n"
     )
     if squeue:  # the runs are no jobs, which sacct would know
@@ -68,3 +71,27 @@ def test_folder_without_valid_repeats_contains_no_study(tmp_path, repeats):
     assert ended.returncode == 1 and ended.stderr == (
         f"status: {tmp_path} contains no study that was run or submitted\n"
     )
+
+
+def test_rejected_points_have_failed(table, tmp_path, program):
+    stub = program(check='[ "$1" != allreduce ] || { echo "lockstep: no data" >&2; exit 3; }; exit')
+    assert study(*RUN, "--dir", tmp_path / "out", table, **stub).returncode == 1
+    ended = status(tmp_path, tmp_path / "out")
+    assert ended.stdout == f"{tmp_path}/out: 1 of 2 runs complete; failed: two-1 (no data)\n"
+
+
+def test_last_run_of_a_locked_folder_is_running(table, tmp_path, program):
+    out = tmp_path / "out"
+    assert study(*RUN, "--dir", out, table, **program(5)).returncode == 1
+    for number, name in enumerate(("one-1", "two-1")):
+        (out / f"{name}.failed").unlink()
+        log = out / "logs" / f"{name}.log"
+        log.write_text("$ a\nepoch 2/3: \n$ a\nepoch 1/3: x\n", encoding="utf-8")
+        later = (out / "repeats").stat().st_mtime + 1 + number
+        os.utime(log, (later, later))
+    states = "started: one-1 (epoch 1/3), two-1 (epoch 1/3)"
+    assert status(tmp_path, out).stdout == f"{out}: 0 of 2 runs complete; {states}\n"
+    with open(out / ".study.lock", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        states = "running: two-1 (epoch 1/3); started: one-1 (epoch 1/3)"
+        assert status(tmp_path, out).stdout == f"{out}: 0 of 2 runs complete; {states}\n"
