@@ -82,6 +82,7 @@ def add_points(parser, directory="results/NAME for a table NAME.tsv"):
     parser.add_argument(
         "--grid",
         nargs="+",
+        action="extend",
         metavar="NAME=VALUES",
         help=f"{GRID_HELP} ranks=1,2,4 batch-per-rank=32,128. A command other than train is an axis"
         " command=NAME; options that are the same for all points follow after --",

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from lockstep_study import arguments, local_command, slurm_command
-from lockstep_study.errors import FAILURE, Notes, StudyError
+from lockstep_study.errors import FAILURE, Notes, StudyError, one_line
 from lockstep_study.machine import forget_missing_folders, mpi_environment
 from lockstep_study.shell import quoted
 from lockstep_study.status import REPEATS, Status, read_stored
@@ -51,10 +51,10 @@ def main(words=None):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILURE
     except OSError as error:  # for example a full disk
-        notes.say(f"{error.filename or 'stdout'}: {error.strerror}")
+        notes.say(f"{error.filename or 'a file or stdout'}: {error.strerror}")
         return FAILURE
     except KeyboardInterrupt:
-        notes.say("interrupted before the first run")
+        notes.say("interrupted; the same command continues")
         return FAILURE
 
 
@@ -68,8 +68,16 @@ def status(words, name, notes):
             f"no study was started in {os.getcwd()}/results; give the folders of the results"
         )
     scheduler, jobs = slurm_command.queue(notes)
+    failed = 0
     for folder in folders:
-        print(Status(read_stored(Path(os.path.realpath(folder))), scheduler, jobs).line())
+        try:
+            study = read_stored(Path(os.path.realpath(folder)))
+        except StudyError as error:
+            notes.say(str(error))
+            failed = FAILURE
+            continue
+        print(one_line(Status(study, scheduler, jobs).line()))
+    return failed
 
 
 def environment(words, name, notes):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The command of a point: its options, those after `--`, and those that the study gives."""
 
+import re
 from dataclasses import dataclass, field
 
 from lockstep_study.points import ROOT
@@ -36,7 +37,8 @@ def merge(point, further, programs):
     """Returns the words of the point without the options that `further` contains, followed by
     `further` without the options that other commands have but this one has not. All of them are
     kept if the options are not known, because the program cannot run here."""
-    known = bool(further) and programs.read_options(point.command)
+    has_letters = any(re.match("-[a-z]", word) for word in point.words)
+    known = bool(further or has_letters) and programs.read_options(point.command)
     options = programs.options
     of_table, added_words = list(point.words), list(further)
     if not point.is_program:

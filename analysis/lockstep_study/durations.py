@@ -19,7 +19,7 @@ OWN = ("--batch-per-rank", "--global-batch", "--threads", "--micro-batches", "--
 KEPT = ("--config", "--test-samples")
 VALUE = re.compile(r'^ *"(images_per_second|train-samples|test-samples)": "?([0-9.e+]+)"?,?$', re.M)
 SWEEP_BYTES = 4 << 20  # largest message of a short sweep
-UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "KB": 10**3, "MB": 10**6, "GB": 10**9}
 FORWARD_SHARE = 1 / 3  # of a training step, which an evaluation also takes
 
 
@@ -170,7 +170,7 @@ def bytes_of_sweep(smallest, largest, factor):
 
 def bytes_of(text):
     """Returns the bytes of a size such as 64M; 0 if it has another form."""
-    found = re.fullmatch(r"([0-9]{1,12})([KMG]?)", text)
+    found = re.fullmatch(r"([0-9]{1,12})([KMG]?B?)", text.replace("iB", ""))
     return int(found[1]) * UNITS.get(found[2], 1) if found else 0
 
 

@@ -24,10 +24,11 @@ def is_header(cells):
 
 
 class Header:
-    """The columns of a table: `names`, and `constants` for those with the same value in all
-    rows."""
+    """The columns of a table: `names`, and `constants` for those with the same value in all rows.
+    `has_all_cells`: whether these have a cell in each row, as in tables of spreadsheets."""
 
-    def __init__(self, cells):
+    def __init__(self, cells, has_all_cells=False):
+        self.has_all_cells = has_all_cells
         parts = [cell.partition("=") for cell in cells]
         self.names = [name for name, _, _ in parts]
         self.constants = {name: value for name, equals, value in parts if equals}
@@ -45,10 +46,18 @@ class Header:
 
     def row(self, cells):
         """Returns {column: value} of a row."""
-        columns = [name for name in self.names if name not in self.constants]
+        columns = self.names
+        if not self.has_all_cells:
+            columns = [name for name in self.names if name not in self.constants]
         if len(cells) > len(columns):
             raise StudyError(f"it has {len(cells)} cells for {len(columns)} columns")
         values = dict(zip(columns, cells + [""] * (len(columns) - len(cells))))
+        for name, value in self.constants.items():
+            if values.get(name, "") not in ("", value):
+                raise StudyError(
+                    f"the cell '{values[name]}' is in the column {name}={value}, whose cells are"
+                    " empty"
+                )
         row = {name: self.constants.get(name, values.get(name, "")) for name in self.names}
         self.point(row.get(NAME, "unnamed"), row)  # reports errors of this row
         return row

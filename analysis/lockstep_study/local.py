@@ -13,6 +13,7 @@ from lockstep_study.checks import reason_of
 from lockstep_study.errors import StudyError
 from lockstep_study.output import Efficiencies, Output
 from lockstep_study.points import ROOT
+from lockstep_study.progress import write
 from lockstep_study.shell import command_line
 
 FORWARD_SIGNALS = ROOT / "jobs" / "forward-signals"
@@ -189,7 +190,7 @@ class LocalStudy:
             kind = re.sub("[0-9.]+", "", warning)
             if kind not in self.warnings:
                 self.warnings.add(kind)
-                print(f"  warning: {warning}", flush=True)
+                write(f"  warning: {warning}")
 
     def complete(self, run, file, output, elapsed):
         try:

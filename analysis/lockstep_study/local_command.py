@@ -2,6 +2,7 @@
 """The commands run and show: a study on this machine."""
 
 import os
+from contextlib import suppress
 
 from lockstep_study import arguments, checks
 from lockstep_study.command import Commands
@@ -13,9 +14,12 @@ from lockstep_study.programs import Programs
 from lockstep_study.progress import Progress, count
 from lockstep_study.report import write_report
 from lockstep_study.runs import Comparison, Run, other_points
+from lockstep_study.scheduler import QueueError
 from lockstep_study.shell import command_line
+from lockstep_study.slurm import Slurm
 from lockstep_study.status import store
 from lockstep_study.study import read_study
+from lockstep_study.submission import refuse_second_submission
 
 RANKS = "RANKS"
 
@@ -114,9 +118,17 @@ def run(words, name, notes):
     if options.dry_run:
         return dry_run(context)
     with locked(context.study.directory, notes) as lock:
+        refuse_jobs(context.study.directory)
         context.check_programs()
         complete = context.compare()
         return run_rest(context, complete, lock)
+
+
+def refuse_jobs(directory):
+    """Raises StudyError if jobs that write to the folder are in the queue of Slurm, if there is
+    one: they read the stored table, and would run the same points."""
+    with suppress(QueueError):
+        refuse_second_submission(Slurm(), directory)
 
 
 def run_rest(context, complete, lock):
@@ -135,7 +147,7 @@ def run_rest(context, complete, lock):
     local = LocalStudy(context.commands, context.comparison, context.launch, progress)
     local.run_all(rounds, lock)
     failed = list(local.failed)
-    if not options.no_report and not write_report(study.directory, context.programs):
+    if not options.no_report and not write_report(study.directory, context.programs, study.points):
         failed.append("the report")
     for name, reason in local.failed.items():
         print(f"{name}: {reason}; its output is in {study.directory}/logs")

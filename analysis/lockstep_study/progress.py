@@ -5,6 +5,7 @@ one."""
 import shutil
 import sys
 import time
+from contextlib import suppress
 
 from lockstep_study.durations import duration
 from lockstep_study.errors import one_line
@@ -17,7 +18,7 @@ class Progress:
 
     def __init__(self, total, estimates):
         self.total, self.estimates = total, dict(estimates)
-        self.is_terminal = sys.stdout.isatty()
+        self.is_terminal = sys.stdout is not None and sys.stdout.isatty()
         self.begin = time.monotonic()
         self.number = 0
         self.name_width = 0
@@ -47,13 +48,13 @@ class Progress:
         if epochs:
             parts.append(f"epoch {epochs}")
         line = f"{self.label(run)}  {'  '.join(parts)}"
-        print(CLEAR + line[: shutil.get_terminal_size().columns - 1], end="", flush=True)
+        write(CLEAR + line[: shutil.get_terminal_size().columns - 1], end="")
 
     def ended(self, run, state, elapsed, details=""):
         """Prints the line of a run. `elapsed`: seconds, or None if it was not started."""
         time_text = "" if elapsed is None else f"{clock(elapsed):>8}"
         line = f"{self.label(run)}  {state:<10} {time_text:>8}  {one_line(details)}".rstrip()
-        print((CLEAR if self.is_terminal else "") + line, flush=True)
+        write((CLEAR if self.is_terminal else "") + line)
 
     def learn(self, run, elapsed):
         """Takes the duration of a complete run as the estimate of its repeats."""
@@ -72,6 +73,13 @@ class Progress:
     def label(self, run):
         width = len(str(self.total))
         return f"[{self.number:>{width}}/{self.total}] {run.name:<{self.name_width}}"
+
+
+def write(text, end="\n"):
+    """Prints a text. A terminal that was closed does not end the study: the run is stopped by the
+    signal."""
+    with suppress(OSError):
+        print(text, end=end, flush=True)
 
 
 def count(runs):

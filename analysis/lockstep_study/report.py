@@ -7,14 +7,14 @@ import subprocess
 from lockstep_study.programs import RUN_PYTHON, last_line
 
 
-def write_report(directory, programs):
+def write_report(directory, programs, points):
     """Writes the report of the run files in a folder: tables and figures to DIR/report, and the
     page DIR/report.html. Does nothing if the folder has no run files. Returns whether it
     succeeded."""
     if not any(directory.glob("*.h5")):
         return True
     print("\n== report", flush=True)
-    notes = [word for note in notes_of(directory) for word in ("--note", note)]
+    notes = [word for note in notes_of(directory, points) for word in ("--note", note)]
     command = [*programs.container, RUN_PYTHON, "lockstep_report"]
     succeeded = True
     for form in (
@@ -26,17 +26,19 @@ def write_report(directory, programs):
     return succeeded
 
 
-def notes_of(directory):
-    """Returns notes about the points that do not fit in memory, the runs that failed, with their
-    reasons, and those that have started and are not complete."""
-    too_large = runs_with(directory, "memory")
-    failed = [name for name in runs_with(directory, "failed") if name not in too_large]
-    started = [
-        name for name in runs_with(directory, "started") if name not in (*too_large, *failed)
-    ]
+def notes_of(directory, points):
+    """Returns notes about those of the points that do not fit in memory, their runs that failed,
+    with the reasons, and those that have started and are not complete."""
+    names = {point.name for point in points}
+    too_large, failed, started = (
+        [run for run in runs_with(directory, suffix) if point_of(run) in names]
+        for suffix in ("memory", "failed", "started")
+    )
+    failed = [run for run in failed if run not in too_large]
+    started = [run for run in started if run not in (*too_large, *failed)]
     notes = []
     if too_large:
-        points = dict.fromkeys(re.sub("-[0-9]*$", "", name) for name in too_large)
+        points = dict.fromkeys(map(point_of, too_large))
         notes.append(f"points that do not fit in memory: {', '.join(points)}")
     by_reason = {}
     for name in failed:
@@ -51,11 +53,16 @@ def notes_of(directory):
     return notes
 
 
+def point_of(run):
+    """Returns the name of the point of a run."""
+    return re.sub("-[0-9]*$", "", run)
+
+
 def by_point(names):
     """Returns the names of runs as text: a point with several of them is named once."""
     points = {}
     for name in names:
-        points.setdefault(re.sub("-[0-9]*$", "", name), []).append(name)
+        points.setdefault(point_of(name), []).append(name)
     return ", ".join(
         f"{point} ({len(runs)} runs)" if len(runs) > 1 else runs[0]
         for point, runs in points.items()

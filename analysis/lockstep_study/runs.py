@@ -33,6 +33,9 @@ for name in sys.argv[1:]:
 sys.exit(1)"""
 
 
+TEXT = {"encoding": "utf-8", "errors": "surrogateescape"}
+
+
 class Run:
     """Repeat `repeat` of `point` in the folder `directory`."""
 
@@ -78,18 +81,17 @@ class Run:
     def mark_started(self, text):
         self.path("memory").unlink(missing_ok=True)
         self.path("failed").unlink(missing_ok=True)
-        self.path("started").write_text(text, encoding="utf-8")
+        replace_text(self.path("started"), text)
 
     def mark_complete(self, file):
         """Marks the run as complete. Of the checkpoints, only the last one with the final weights
         is kept. Raises StudyError if there is no run file, for example because of --dry-run."""
         if not file.exists():
             raise StudyError(f"the command of {self.name} wrote no run file")
-        started, new = self.path("started"), self.path("done.new")
+        started = self.path("started")
         try:
-            text = started.read_text(encoding="utf-8") if started.exists() else ""
-            new.write_text(f"{file.name}\n{text}", encoding="utf-8")
-            new.replace(self.path("done"))
+            text = started.read_text(**TEXT) if started.exists() else ""
+            replace_text(self.path("done"), f"{file.name}\n{text}")
         except OSError as error:
             raise StudyError(f"cannot write {self.path('done')}: {error.strerror}") from None
         for suffix in ("started", "memory", "failed"):
@@ -108,7 +110,7 @@ class Run:
 
     def mark_failed(self, reason):
         with suppress(OSError):  # a full disk is reported by the run itself
-            self.path("failed").write_text(f"{reason}\n", encoding="utf-8")
+            replace_text(self.path("failed"), f"{reason}\n")
 
     def complete_after_kill(self, programs):
         """Marks the run as complete if one of its run files is, because the study was killed before
@@ -145,12 +147,12 @@ class Comparison:
             if not (run.run_file and (run.directory / run.run_file) in files):
                 text = f"{marker} names the run file '{run.run_file}', which does not exist"
                 raise StudyError(refusal(text, marker, files))
-            saved = marker.read_text(encoding="utf-8").partition("\n")[2]
+            saved = marker.read_text(**TEXT).partition("\n")[2]
         else:
             state, marker = "interrupted", run.path("started")
             if not files:
                 return False
-            saved = marker.read_text(encoding="utf-8") if marker.exists() else ""
+            saved = marker.read_text(**TEXT) if marker.exists() else ""
         if not saved.strip():
             self.notes.say_once(
                 "marker",
@@ -170,6 +172,16 @@ class Comparison:
             text = f"{run.name} is {state}, but the present command changes {found}"
             raise StudyError(refusal(text, marker, files))
         return state == "complete"
+
+
+def replace_text(path, text):
+    """Writes a file so that an error leaves the old one as it was."""
+    new = path.with_name(f"{path.name}.new")
+    try:
+        new.write_text(text, **TEXT)
+    except OSError as error:  # those of write have no name
+        raise OSError(error.errno, error.strerror, str(new)) from None
+    new.replace(path)
 
 
 def refusal(text, marker, files):

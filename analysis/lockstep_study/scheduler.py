@@ -6,6 +6,12 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Optional
 
+from lockstep_study.errors import StudyError
+
+
+class QueueError(StudyError):
+    """The queue cannot be read."""
+
 
 @dataclass
 class Array:

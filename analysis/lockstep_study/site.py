@@ -75,7 +75,7 @@ def read_site(name, gpu):
     *values, options = split(read(name, gpu, "settings"))
     settings = dict(zip(SETTINGS, values))
     for setting, (pattern, needed) in SETTINGS.items():
-        value = settings[setting]
+        value = settings.get(setting, "")
         if not re.fullmatch(pattern, value) or (gpu and setting == "gpu_request" and not value):
             raise StudyError(
                 f"jobs/slurm/sites/{name}.sh: {setting} is '{value}', but must be {needed}; see"

@@ -230,6 +230,9 @@ def task(words, name, notes):
     table, repeats, folder = words[3:6]
     further = words[6:]
     environment = dict(os.environ)
+    for variable in ("SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID", "SLURM_CPUS_PER_TASK"):
+        if not environment.get(variable, "").isdigit():
+            raise StudyError(f"{variable} is not set; jobs/slurm/submit submits the tasks")
     points, directory = read_table(table), Path(folder)
     site = read_site(site_name, gpu)
     programs = Programs(environment, container_command(environment))

@@ -9,7 +9,7 @@ from lockstep_study.local import is_locked
 from lockstep_study.output import Output
 from lockstep_study.programs import last_line
 from lockstep_study.progress import clock
-from lockstep_study.runs import Run, first_line
+from lockstep_study.runs import Run, first_line, replace_text
 from lockstep_study.submission import names_of_jobs
 from lockstep_study.table import read_table
 
@@ -48,8 +48,8 @@ def read_stored(directory):
 
 def store(directory, text, repeats):
     """Stores the table of a study, as text, and its repeats: the jobs and `status` read them."""
-    (directory / TABLE).write_text(text, encoding="utf-8")
-    (directory / REPEATS).write_text(f"{repeats}\n", encoding="utf-8")
+    replace_text(directory / TABLE, text)
+    replace_text(directory / REPEATS, f"{repeats}\n")
 
 
 @dataclass
@@ -197,7 +197,8 @@ def usage_text(used):
     if used and used.elapsed is not None:
         parts.append(clock(used.elapsed))
     if used and used.memory is not None:
-        parts.append(f"{used.memory / 1e9:.2g} GB")
+        gigabytes = used.memory / 1e9
+        parts.append(f"{gigabytes:.0f} GB" if gigabytes > 99 else f"{gigabytes:.2g} GB")
     return parts
 
 

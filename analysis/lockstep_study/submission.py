@@ -5,13 +5,14 @@ one job that writes the report."""
 import re
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 
 from lockstep_study.durations import duration
 from lockstep_study.errors import StudyError
 from lockstep_study.points import option_value
 from lockstep_study.runs import Run
-from lockstep_study.scheduler import Array
+from lockstep_study.scheduler import Array, QueueError
 from lockstep_study.shell import command_line
 
 
@@ -87,7 +88,8 @@ class Submission:
 
     def start(self, command, jobs, comment=""):
         """Prints a command and runs it, unless this is a dry run. Returns the id of the job."""
-        print(command_line(command) + comment, flush=True)
+        with suppress(OSError):  # of stdout: the study is submitted completely
+            print(command_line(command) + comment, flush=True)
         if self.estimate:
             return f"JOB{len(jobs) + 1}"
         remedy = "submit again"
@@ -97,7 +99,10 @@ class Submission:
                 f"the arrays {submitted} were submitted: wait until they have ended, or cancel them"
                 f" with scancel {submitted}; then the same command submits the rest"
             )
-        answer = subprocess.run(command, capture_output=True, text=True, errors="replace")
+        try:
+            answer = subprocess.run(command, capture_output=True, text=True, errors="replace")
+        except KeyboardInterrupt:
+            raise StudyError(f"interrupted while {command[0]} ran; {remedy}") from None
         sys.stderr.write(answer.stderr)
         if answer.returncode != 0:
             raise StudyError(f"{command[0]} failed, see above; {remedy} ({self.advice(answer)})")
@@ -151,7 +156,7 @@ def refuse_second_submission(scheduler, directory):
     try:
         jobs = scheduler.queue()
     except StudyError as error:
-        raise StudyError(f"{error}; nothing was submitted") from None
+        raise QueueError(f"{error}; nothing was submitted") from None
     pattern = names_of_jobs(directory)
     found = {job.identifier.partition("_")[0] for job in jobs if pattern.fullmatch(job.name)}
     if found:

@@ -3,8 +3,9 @@
 
 - Without a header, each row has three columns: name, ranks, and a command with its options.
 - With a header, each column is `name`, `ranks`, `command`, `options` or an option of lockstep. A
-  column NAME=VALUE has the same value in all rows and no cells. A cell `-` or an empty one omits
-  the option, `yes` gives it without a value. Without `name`, the values that differ are the name.
+  column NAME=VALUE has the same value in all rows, and no cells, or empty ones if tabs or commas
+  separate the columns. A cell `-` or an empty one omits the option, `yes` gives it without a value.
+  Without `name`, the values that differ are the name.
 
 Columns are separated by tabs or blanks; in a file NAME.csv, by commas or semicolons. Empty rows
 and those that start with # are ignored, and so is what spreadsheets add: a byte-order mark, line
@@ -23,7 +24,7 @@ from lockstep_study.table_text import read_text, refuse_characters
 NO_TABLE = "the table is missing, e.g. jobs/studies/weak.tsv, or --grid; see --help"
 COLUMNS = (
     "the columns, separated by tabs or blanks, are name, ranks, and a command such as: train"
-    " --batch-per-rank 32"
+    " --batch-per-rank 32; or the first row names the columns: ranks, batch-per-rank, ..."
 )
 HEADER = "the first row names the columns: ranks, options such as batch-per-rank, epochs=2"
 
@@ -115,7 +116,8 @@ def points_under_header(path, rows):
     separator = r"[ \t]+"
     if "\t" in head.text:
         separator = r"\t"
-    header = point_of(path, head, lambda row: Header(split(row, separator)), HEADER)
+    has_all_cells = head.cells is not None or separator == r"\t"
+    header = point_of(path, head, lambda row: Header(split(row, separator), has_all_cells), HEADER)
     rows_of_cells = [
         point_of(path, row, lambda row: header.row(split(row, separator)), HEADER)
         for row in body[: MOST_POINTS + 1]

@@ -27,6 +27,11 @@ def point_and_repeat(points, repeats, task):
     """Returns what an array task runs: tasks are numbered from 1, the repeats of a point one after
     the other."""
     index, repeat = divmod(task - 1, repeats)
+    if index >= len(points):
+        raise StudyError(
+            f"the stored table has {len(points)} points, so there is no task {task}: it was"
+            " replaced after the submission"
+        )
     return points[index], repeat + 1
 
 
@@ -47,6 +52,8 @@ class Task:
         environment = commands.programs.environment
         job, index = environment["SLURM_ARRAY_JOB_ID"], environment["SLURM_ARRAY_TASK_ID"]
         self.identifier = f"{job}_{index}"
+        self.log = run.directory / "logs" / f"{self.identifier}.log"
+        self.log_start = 0  # of this attempt: Slurm appends to the log
         self.restart = int(environment.get("SLURM_RESTART_COUNT") or 0)
 
     def execute(self):
@@ -79,14 +86,16 @@ class Task:
     def reason(self, status):
         """Returns why the run failed: its last line in the log of the task, if Slurm has written
         it."""
-        log = self.run.directory / "logs" / f"{self.identifier}.log"
-        text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+        text = ""
+        if self.log.exists():
+            text = self.log.read_bytes()[self.log_start :].decode("utf-8", "replace")
         return reason_of(text) or f"exit status {status}, see the log of task {self.identifier}"
 
     def start(self, command):
         """Runs a command; returns its exit status, that of a shell. If Slurm sends a signal to the
         ranks (srun), this program ignores it; if it sends it to the batch script (mpirun), this
         program forwards it."""
+        self.log_start = self.log.stat().st_size if self.log.exists() else 0
         programs, ranks = self.commands.programs, self.run.point.ranks
         environment = programs.environment
         nodes = int(environment.get("SLURM_JOB_NUM_NODES") or 1)
@@ -137,7 +146,7 @@ class Task:
 def report(points, repeats, directory, programs):
     """Writes the report. Raises StudyError with the runs that are not complete; the report contains
     the others."""
-    succeeded = write_report(directory, programs)
+    succeeded = write_report(directory, programs, points)
     runs = [Run(point, repeat, directory) for point in points for repeat in range(1, repeats + 1)]
     incomplete = [run.name for run in runs if not (run.is_done or run.too_large)]
     if incomplete:

@@ -17,8 +17,15 @@ site_sbatch=() gpu_sbatch=()
 # shellcheck source=jobs/slurm/sites/generic.sh
 source "$root/jobs/slurm/sites/$site.sh"
 
-# Scripts that modules and conda execute read variables that are not set.
-enter_site() { set +u && site_environment && set -u; }
+# Ends with a message if a command of site_environment fails. Scripts that modules and conda execute
+# read variables that are not set.
+enter_site() {
+  trap 'die "jobs/slurm/sites/$site.sh: a command of site_environment failed: $BASH_COMMAND"' ERR
+  set -E +u
+  site_environment
+  set +E -u
+  trap - ERR
+}
 
 case $request in
   settings)
@@ -26,6 +33,13 @@ case $request in
       "$(type -t site_environment)" "$(type -t gpu_request)" "${site_sbatch[@]}"
     ;;
   gpus) gpu_request "$1" && print_all "${gpu_sbatch[@]}" ;;
-  environment) enter_site >/dev/null && print_all && env -0 ;;
-  run) enter_site && exec "$@" ;;
+  environment)
+    enter_site >/dev/null
+    print_all
+    env -0
+    ;;
+  run)
+    enter_site
+    exec "$@"
+    ;;
 esac

@@ -122,3 +122,18 @@ def test_scripts_of_a_site_may_read_unset_variables(copy, tmp_path, table):
     )
     result = run_task_process(tmp_path, table, 1, 0, root=copy, site="own")
     assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.parametrize("failing", ["no-such-module load x; export MINE=1", "[ -n '' ]"])
+def test_environment_of_a_site_that_fails_ends_the_task(copy, tmp_path, table, failing):
+    """The ranks would otherwise run with other libraries."""
+    sites = copy / "jobs" / "slurm" / "sites"
+    text = (sites / "generic.sh").read_text(encoding="utf-8")
+    own = f"{text}site_environment() {{ {failing}; }}\n"
+    (sites / "own.sh").write_text(own, encoding="utf-8")
+    result = run_task_process(tmp_path, table, 1, 0, root=copy, site="own")
+    assert result.returncode != 0 and not (tmp_path / "srun.calls").exists()
+    assert (
+        "jobs/slurm/sites/own.sh: a command of site_environment failed: "
+        in result.stderr.splitlines()[-1]
+    )

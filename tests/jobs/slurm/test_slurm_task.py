@@ -2,8 +2,10 @@
 """Tests of array tasks with stubs of srun and scontrol, and of the job that writes the report."""
 
 import os
+from types import SimpleNamespace
 
 import pytest
+from lockstep_study.task import Task
 from slurm_scripts import complete, options, report, report_process, run_task, submit
 
 
@@ -203,9 +205,21 @@ def test_task_returns_the_exit_status_of_the_training(tmp_path, table):
         (None, "exit status 5, see the log of task 77_1"),
     ],
 )
-def test_reason_of_a_failure_is_stored_for_the_report(tmp_path, table, log, reason):
+def test_reason_of_a_failure_is_that_of_the_last_attempt(tmp_path, log, reason):
+    earlier = "lockstep: stopped by signal 15\n"
+    path = tmp_path / "77_1.log"
     if log is not None:
-        (tmp_path / "logs").mkdir()
-        (tmp_path / "logs" / "77_1.log").write_text(log, encoding="utf-8")
+        path.write_text(earlier + log, encoding="utf-8")
+    task = SimpleNamespace(log=path, log_start=len(earlier), identifier="77_1")
+    assert Task.reason(task, 5) == reason
+
+
+def test_reason_of_a_failure_is_stored_for_the_report(tmp_path, table):
     assert run_task(tmp_path, table, 1, 5).returncode == 5
-    assert (tmp_path / "one-1.failed").read_text(encoding="utf-8") == f"{reason}\n"
+    assert (tmp_path / "one-1.failed").read_text(encoding="utf-8").startswith("exit status 5, see")
+
+
+def test_task_that_the_stored_table_lacks_is_one_error(tmp_path, table):
+    result = run_task(tmp_path, table, 10, 0)
+    assert result.returncode == 1 and "has 3 points, so there is no task 10" in result.stderr
+    assert len(result.stderr.splitlines()) == 1

@@ -4,6 +4,7 @@
 import os
 
 import pytest
+from lockstep_study.points import Point
 from lockstep_study.programs import Programs
 from lockstep_study.report import write_report
 from study_command import RUN, calls, study
@@ -48,7 +49,8 @@ def test_report_names_points_that_do_not_fit_in_memory(tmp_path):
     )
     python.chmod(0o755)
     programs = Programs(os.environ | {"LOCKSTEP_PYTHON": str(python)})
-    assert write_report(tmp_path, programs)
+    points = [Point(name, 1, ("train",)) for name in ("one", "big", "big-10")]
+    assert write_report(tmp_path, programs, points)
     lines = (tmp_path / "calls").read_text(encoding="utf-8").splitlines()
     assert len(lines) == 2 and all(
         line.endswith(" --note points that do not fit in memory: big, big-10") for line in lines

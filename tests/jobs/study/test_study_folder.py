@@ -69,4 +69,4 @@ def test_error_of_the_system_is_one_line(table, tmp_path, program, monkeypatch):
     monkeypatch.setattr(pathlib.Path, "write_text", write_text)
     result = study(*RUN, "--dir", tmp_path / "out", table, **program_of_study)
     assert result.returncode == 1
-    assert result.stderr == f"study: {tmp_path}/out/table.tsv: No space left on device\n"
+    assert result.stderr == f"study: {tmp_path}/out/table.tsv.new: No space left on device\n"

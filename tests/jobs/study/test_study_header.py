@@ -4,7 +4,7 @@
 import pytest
 from lockstep_study.errors import StudyError
 from lockstep_study.table import read_table
-from study_command import study
+from study_command import commands_of, study
 
 
 def points_of(table, text):
@@ -30,7 +30,7 @@ def points_of(table, text):
             ["a 3 ladder --epochs 2", "b 3 ladder --epochs 2"],
         ),
         (
-            "name\tranks\tepochs=2\tlr\na\t1\t0.1\n",
+            "name\tranks\tepochs=2\tlr\na\t1\t\t0.1\n",
             ["a 1 train --epochs 2 --lr 0.1"],  # in the order of the columns
         ),
         ("lr\tranks\tname\n\t2\ta\n-\t1\tb\n", ["a 2 train", "b 1 train"]),
@@ -150,3 +150,24 @@ def test_results_are_named_after_a_csv_table(tmp_path):
     points_of(table, "ranks;lr=1\n1\n")
     ended = study("--dry-run", table, folder=tmp_path)
     assert ended.returncode == 0 and f"{tmp_path}/results/weak/point-1.0.h5" in ended.stdout
+
+
+@pytest.mark.parametrize("separator", ["\t", ","])
+def test_constants_have_empty_cells_in_tables_of_spreadsheets(tmp_path, separator):
+    rows = ["ranks,batch-per-rank=32,lr,warmup-epochs", "1,,0.1,", "2,32,0.1,3"]
+    path = tmp_path / ("t.csv" if separator == "," else "t.tsv")
+    path.write_text("\n".join(rows).replace(",", separator), encoding="utf-8")
+    assert [" ".join(point.words) for point in read_table(str(path))] == [
+        "train --batch-per-rank 32 --lr 0.1",
+        "train --batch-per-rank 32 --lr 0.1 --warmup-epochs 3",
+    ]
+    path.write_text("\n".join([*rows, "4,64,0.1"]).replace(",", separator), encoding="utf-8")
+    with pytest.raises(
+        StudyError, match="line 4: the cell '64' is in the column batch-per-rank=32"
+    ):
+        read_table(str(path))
+
+
+def test_grids_are_joined(tmp_path):
+    words = ["--grid", "ranks=1,2", "--grid", "batch-per-rank=32,64"]
+    assert len(commands_of(study("--dry-run", "--dir", tmp_path, *words))) == 4

@@ -4,6 +4,7 @@
 import os
 
 import pytest
+from lockstep_study.points import Point
 from lockstep_study.programs import Programs
 from lockstep_study.report import notes_of, write_report
 from lockstep_study.runs import other_points
@@ -37,7 +38,9 @@ def test_notes_state_why_runs_are_absent(tmp_path):
         "d-1.done": "",
     }.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
-    assert notes_of(tmp_path) == [
+    (tmp_path / "removed-1.failed").touch()  # of a point that the table no longer has
+    points = [Point(name, 1, ("train",)) for name in ("a", "b", "big", "c", "d")]
+    assert notes_of(tmp_path, points) == [
         "points that do not fit in memory: big",
         "runs that failed: a (2 runs), c-2 (lockstep: no data)",
         "runs that failed: b-1 (killed ?[2J)",
@@ -50,9 +53,9 @@ def test_report_has_tables_and_a_page(tmp_path, python, failing, succeeded):
     folder = tmp_path / "out"
     folder.mkdir()
     programs = Programs(os.environ | python | {"FAILING": failing})
-    assert write_report(folder, programs) and not (tmp_path / "calls").exists()
+    assert write_report(folder, programs, []) and not (tmp_path / "calls").exists()
     (folder / "a-1.0.h5").touch()
-    assert write_report(folder, programs) == succeeded
+    assert write_report(folder, programs, []) == succeeded
     assert [" ".join(call[1:]) for call in calls(tmp_path)] == [
         f"lockstep_report report {folder} --out {folder}/report",
         f"lockstep_report html {folder} -o {folder}/report.html",

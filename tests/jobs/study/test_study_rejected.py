@@ -4,6 +4,7 @@
 import pytest
 from lockstep_study.checks import reason_of
 from lockstep_study.report import notes_of
+from lockstep_study.table import read_table
 from study_command import RUN, calls, study
 
 EXIT = 'case "$*" in *" 1K "*) echo "lockstep: rank 0 on vm: no data" >&2; exit {} ;; esac; exit 0'
@@ -27,10 +28,10 @@ def test_point_that_lockstep_rejects_is_left_out_and_listed(table, tmp_path, pro
         "[2/2] one-2",
     ]
     assert (out / "two-2.failed").read_text(encoding="utf-8") == f"{reason}\n"
-    assert notes_of(out) == [f"runs that failed: two (2 runs) ({reason})"]
+    assert notes_of(out, read_table(str(table))) == [f"runs that failed: two (2 runs) ({reason})"]
     ended = study(*command, **program())  # the data was corrected
     assert ended.returncode == 0 and len(calls(tmp_path)) == 4
-    assert notes_of(out) == []
+    assert notes_of(out, read_table(str(table))) == []
 
 
 def test_invalid_option_of_a_point_ends_the_study(table, tmp_path, program):

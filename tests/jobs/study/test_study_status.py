@@ -7,6 +7,7 @@ import shutil
 
 import pytest
 from in_process import call
+from lockstep_study.submission import folder_sum
 from study_command import RUN, study
 
 
@@ -95,3 +96,29 @@ def test_last_run_of_a_locked_folder_is_running(table, tmp_path, program):
         fcntl.flock(lock, fcntl.LOCK_EX)
         states = "running: two-1 (epoch 1/3); started: one-1 (epoch 1/3)"
         assert status(tmp_path, out).stdout == f"{out}: 0 of 2 runs complete; {states}\n"
+
+
+def test_folder_without_a_valid_table_does_not_hide_the_others(table, tmp_path, program):
+    for name in ("a", "b"):
+        study(*RUN, "--dir", tmp_path / name, table, **program())
+    (tmp_path / "a" / "table.tsv").write_text("x\t0\ttrain\n", encoding="utf-8")
+    ended = status(tmp_path, tmp_path / "a", tmp_path / "b")
+    assert ended.returncode == 1 and "a/table.tsv, line 1: " in ended.stderr
+    assert ended.stdout == f"{tmp_path}/b: 2 of 2 runs complete\n"
+
+
+def test_study_whose_jobs_are_in_the_queue_is_not_run_here(table, tmp_path, program):
+    """The jobs read the stored table, which a run on this machine would replace."""
+    out = tmp_path / "out"
+    squeue = tmp_path / "squeue"
+    squeue.write_text(
+        f"#!/bin/bash\necho 70_1 PENDING lockstep-points-{folder_sum(out)}-n1 None\n",
+        encoding="utf-8",
+    )
+    squeue.chmod(0o755)
+    path = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    ended = study(*RUN, "--dir", out, table, **program(), **path)
+    assert ended.returncode == 1 and "is pending or running (jobs 70)" in ended.stderr
+    assert not (tmp_path / "calls").exists() and not (out / "table.tsv").exists()
+    squeue.write_text("#!/bin/bash\nexit 1\n", encoding="utf-8")
+    assert study(*RUN, "--dir", out, table, **program(), **path).returncode == 0
