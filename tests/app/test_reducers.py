@@ -12,6 +12,7 @@ import h5py
 import numpy as np
 import pytest
 from command_line import HANG, environment, expect_failure, start, start_ranks, train
+from lockstep_study.table import read_table
 
 ROOT = pathlib.Path(__file__).parents[2]
 ANALYSIS = ROOT / "analysis"
@@ -123,11 +124,9 @@ def test_combinations_that_are_not_possible_are_errors(arguments, words):
 
 @pytest.mark.slow
 def test_lines_of_the_study_are_valid_commands():
-    lines = [line.rstrip("\n").split("\t") for line in STUDY.open() if not line.startswith("#")]
-    assert len({name for name, _, _ in lines}) == len(lines)
-    for arguments in sorted({arguments for _, _, arguments in lines}):
+    for words in sorted({point.words for point in read_table(str(STUDY))}):
         result = start(
-            *arguments.split(),
+            *words,
             "--data",
             "synthetic:64",
             "--steps",
@@ -136,4 +135,4 @@ def test_lines_of_the_study_are_valid_commands():
             "1",
             "--dry-run",
         )
-        assert result.returncode == 0, arguments + result.stderr
+        assert result.returncode == 0, f"{words}: {result.stderr}"

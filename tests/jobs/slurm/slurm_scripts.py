@@ -92,8 +92,10 @@ def task_environment(tmp_path, task, status, restart=0, state="RUNNING", **varia
             encoding="utf-8",
         )
         (programs / name).chmod(0o755)
+    # jobs/check sets variables of Open MPI for its tests.
+    inherited = {name: text for name, text in os.environ.items() if "_MCA_" not in name}
     return (
-        os.environ
+        inherited
         | {
             "PATH": f"{programs}:{os.environ['PATH']}",
             "LOCKSTEP_BIN": "/opt/lockstep",
