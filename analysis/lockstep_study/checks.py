@@ -103,20 +103,35 @@ def rejected_points(points, commands, launch):
 
 
 def check_without_ranks(points, commands, notes):
-    """Raises StudyError if lockstep rejects a point on one rank with the global batch of all of its
-    ranks, because its job would fail only after it has waited in the queue. A note says if the
-    options were not checked."""
-    not_checked = "the table has no command of lockstep without a pipeline"
+    """Returns {point: reason} for the points that lockstep rejects because of their data on one
+    rank with the global batch of all of their ranks: their jobs would fail only after they have
+    waited in the queue. Raises StudyError if it rejects the options of a point, or all points. A
+    note says if the options were not checked."""
+    not_checked, rejected = "the table has no command of lockstep without a pipeline", {}
     with tempfile.TemporaryDirectory() as folder:  # that of the results may not exist yet
         for point in points:
             words = on_one_rank(point, commands.merge(point).words)
             if words is None:
                 continue
-            not_checked = check_on_one_rank(point, words, commands.programs, folder)
+            not_checked, reason = check_on_one_rank(point, words, commands.programs, folder)
+            if reason:
+                rejected[point] = reason
             if not_checked:
                 break
     if not_checked:
         notes.say(f"the options were not checked, because {not_checked}")
+    if len(rejected) == len(points):
+        raise StudyError(f"lockstep rejects the options of {points[0].name}: {rejected[points[0]]}")
+    return rejected
+
+
+def note_rejected(rejected, notes):
+    """Says which points will not run, one line for each reason."""
+    by_reason = {}
+    for point, reason in rejected.items():
+        by_reason.setdefault(reason, []).append(point.name)
+    for reason, names in by_reason.items():
+        notes.say(f"{several(names)} will not run: {reason}")
 
 
 def on_one_rank(point, words):
@@ -132,19 +147,21 @@ def on_one_rank(point, words):
 
 
 def check_on_one_rank(point, words, programs, folder):
-    """Returns why a point was not checked, or an empty text."""
+    """Returns why a point was not checked, and why lockstep rejects its data, or empty texts."""
     if programs.find(programs.lockstep()) is None:
-        return "no lockstep program was found; set LOCKSTEP_BIN"
+        return "no lockstep program was found; set LOCKSTEP_BIN", ""
     if option_value(words, "--device") == "cuda":
-        return "--device cuda needs a node with a GPU"
+        return "--device cuda needs a node with a GPU", ""
     words = [*words, "--output", f"{folder}/check.h5"]
     answer = programs.run(programs.lockstep(), *words, "--dry-run", timeout=CHECK_LIMIT)
-    if answer.returncode in (USAGE, DATA):
-        reason = reason_of(answer.stderr)
+    reason = reason_of(answer.stderr)
+    if answer.returncode == USAGE:
         raise StudyError(f"lockstep rejects the options of {point.name}: {reason}")
+    if answer.returncode == DATA:
+        return "", reason
     if answer.returncode != 0 and point.ranks == 1:  # one rank may lack the memory for several
-        return f"lockstep {point.command} --dry-run exited with status {answer.returncode}"
-    return ""
+        return f"lockstep {point.command} --dry-run exited with status {answer.returncode}", ""
+    return "", ""
 
 
 def reason_of(text):

@@ -136,7 +136,7 @@ def run_rest(context, complete, lock):
     options, study = context.options, context.study
     missing = [run for run in context.runs() if run.name not in complete]
     rejected = context.rejected(missing)
-    report_rejected(rejected, context)
+    checks.note_rejected(rejected, context.notes)
     store(study.directory, study.text(), options.repeats)
     for run in missing:
         if run.point in rejected:
@@ -159,15 +159,6 @@ def run_rest(context, complete, lock):
     if errors:
         raise StudyError("; ".join(errors))
     return 0
-
-
-def report_rejected(rejected, context):
-    """Says which points will not run, one line for each reason."""
-    by_reason = {}
-    for point, reason in rejected.items():
-        by_reason.setdefault(reason, []).append(point.name)
-    for reason, names in by_reason.items():
-        context.notes.say(f"{checks.several(names)} will not run: {reason}")
 
 
 def estimates_of(context, runs, rejected):
@@ -201,7 +192,7 @@ def dry_run(context):
             print(f"{command_line(context.full(run))} # {comment}")
             unknown += run.point not in rejected and estimates.get(run.point) is None
     print_total(missing, rejected, estimates, unknown)
-    report_rejected(rejected, context)
+    checks.note_rejected(rejected, context.notes)
     return FAILURE if rejected else 0
 
 

@@ -60,9 +60,7 @@ def submit(words, name, notes):
         )
     site = read_site(options.site, options.gpu)
     scheduler = scheduler_of(options, study, site)
-    further = [*(["--device", "cuda"] if options.gpu else []), *options.further]
-    programs = Programs(site.environment(), has_image=bool(os.environ.get("LOCKSTEP_IMAGE")))
-    commands = Commands(programs, study.directory, further)
+    commands = commands_of(options, study, site)
     checks.check_options(study.title, study.points, commands, notes)
     if not options.dry_run:
         check_queue(scheduler, study, options.repeats)
@@ -71,17 +69,31 @@ def submit(words, name, notes):
         print(f"all points are complete; the results are in {study.directory}")
         return
     if options.gpu:
-        check_gpu_program(programs)
-    checks.check_without_ranks(study.points, commands, notes)
+        check_gpu_program(commands.programs)
+    rejected = checks.check_without_ranks(study.points, commands, notes)
+    checks.note_rejected(rejected, notes)
+    left_out = [run for run in runs_of(rejected, study, options) if run.name not in complete]
     if not options.dry_run:
         prepare(study, options)
+        for run in left_out:
+            run.mark_failed(rejected[run.point])
     submission = submission_of(study, options, site, scheduler, commands, notes)
-    arrays, report = submission.submit(complete, most_seconds)
+    submitted = submission.submit(complete.union(run.name for run in left_out), most_seconds)
+    if submitted is None:
+        raise StudyError("all other points are complete; nothing was submitted")
+    arrays, report = submitted
     if not options.dry_run:
         print(
             f"submitted the arrays {' '.join(arrays)}; job {report} writes {study.directory}/report"
             " after they have ended"
         )
+
+
+def commands_of(options, study, site):
+    """Returns the commands of the points in the environment of the site."""
+    further = [*(["--device", "cuda"] if options.gpu else []), *options.further]
+    programs = Programs(site.environment(), has_image=bool(os.environ.get("LOCKSTEP_IMAGE")))
+    return Commands(programs, study.directory, further)
 
 
 def scheduler_of(options, study, site):
@@ -193,6 +205,11 @@ def check_gpu_program(programs):
         )
     if "has no CUDA backend" in text:
         raise StudyError(f"--gpu: {programs.lockstep()} was built without CUDA; {CUDA_ADVICE}")
+
+
+def runs_of(points, study, options):
+    repeats = range(1, options.repeats + 1)
+    return [Run(point, repeat, study.directory) for point in points for repeat in repeats]
 
 
 def prepare(study, options):

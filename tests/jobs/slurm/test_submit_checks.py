@@ -130,6 +130,21 @@ def test_points_are_checked_on_one_rank_with_their_global_batch(ranks, words, ch
         assert " ".join(found).startswith(checked)
 
 
+def test_rejected_points_are_not_submitted(table, tmp_path):
+    stub = tmp_path / "lockstep"
+    stub.write_text(
+        '#!/bin/bash\n[[ "$*" != *"batch 256 "*--dry-run ]] || '
+        "{ echo lockstep: no >&2; exit 3; }\n",
+        encoding="utf-8",
+    )
+    stub.chmod(0o755)
+    words = ["--repeats", 2, "--dir", tmp_path / "out", table]
+    result = submit(*words, LOCKSTEP_BIN=str(stub))
+    assert (result.returncode, result.stderr) == (0, "submit: two-big will not run: no\n")
+    arrays = [line for line in result.stdout.splitlines() if "--array" in line]
+    assert ["--array=1-2%4" in arrays[0], "--array=3-4%4" in arrays[1]] == [True, True]
+
+
 def test_points_with_several_ranks_are_checked(table, program):
     table.write_text("two\t2\ttrain --batch-per-rank 32\n", encoding="utf-8")
     line = "lockstep: rank 0 on n1: a global batch of 64 images exceeds the 50 training images"
