@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=bash
-# Functions that the scripts of this folder share. Source this file from bash with `set -euo pipefail`; do not run it.
+# Functions that the scripts of this folder share. Source this file from bash with
+# `set -euo pipefail`; do not run it.
 
 # Settings of the user's shell, of exported variables and of BASH_ENV must not change the scripts.
 unset CDPATH # with it, `cd` prints the folder that it finds
@@ -27,7 +28,8 @@ fi
 # Prints the heading of a step.
 heading() { printf '\n== %s\n' "$*"; }
 
-# Prints an error message in one line, also if it contains a path with control characters, and exits with status 1.
+# Prints an error message in one line, also if it contains a path with control characters, and exits
+# with status 1.
 die() {
   printf '%s: %s\n' "${0##*/}" "${*//[[:cntrl:]]/?}" >&2
   exit 1

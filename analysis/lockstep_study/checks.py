@@ -5,10 +5,10 @@ import re
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
-from lockstep_study.command import BATCH, groups, name_of
+from lockstep_study.command import BATCH, groups, name_of, without
 from lockstep_study.errors import StudyError, one_line
 from lockstep_study.machine import can_start, processors
-from lockstep_study.points import GIVEN, option_value
+from lockstep_study.points import option_value, refuse_given
 from lockstep_study.programs import last_line
 from lockstep_study.shell import command_line
 
@@ -25,8 +25,7 @@ def check_options(title, points, commands, notes):
         name = name_of(group)
         if name == "--dry-run":
             raise StudyError("give --dry-run before --; it is an option of the study")
-        if name.startswith("--") and name[2:] in GIVEN:
-            raise StudyError(f"{name} is given by the program that runs the study")
+        refuse_given(name)
     merged = [commands.merge(point) for point in points]
     for name in merged[0].unused:
         if all(name in one.unused for one in merged):
@@ -142,8 +141,7 @@ def on_one_rank(point, words):
     batch = option_value(words, "--batch-per-rank") or ""
     if point.ranks == 1 or not batch.isdigit():
         return list(words)
-    others = [word for group in groups(words) if name_of(group) not in BATCH for word in group]
-    return [*others, "--global-batch", str(int(batch) * point.ranks)]
+    return [*without(words, *BATCH), "--global-batch", str(int(batch) * point.ranks)]
 
 
 def check_on_one_rank(point, words, programs, folder):

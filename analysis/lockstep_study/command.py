@@ -4,7 +4,7 @@
 import re
 from dataclasses import dataclass, field
 
-from lockstep_study.points import ROOT
+from lockstep_study.points import ROOT, option_value
 
 BATCH = ("--global-batch", "--batch-per-rank")  # one replaces the other
 
@@ -31,6 +31,11 @@ def groups(words):
 
 def name_of(group):
     return group[0].partition("=")[0] if group else ""
+
+
+def without(words, *options):
+    """Returns the words without these options and their values."""
+    return [word for group in groups(words) if name_of(group) not in options for word in group]
 
 
 def merge(point, further, programs):
@@ -73,6 +78,13 @@ class Commands:
 
     def merge(self, point):
         return merge(point, self.further, self.programs)
+
+    def with_threads(self, point, threads):
+        """Returns the commands of a point whose ranks have so many threads, unless the table or the
+        user gives their number."""
+        if option_value(self.merge(point).words, "--threads"):
+            return self
+        return Commands(self.programs, self.directory, [*self.further, "--threads", str(threads)])
 
     def full(self, point, repeat, file, directory=None):
         """Returns the command of a repeat of a point that writes the run file `file`. Trainings get

@@ -6,7 +6,7 @@ import re
 import time
 from dataclasses import dataclass
 
-from lockstep_study.command import groups, name_of
+from lockstep_study.command import groups, name_of, without
 from lockstep_study.errors import StudyError
 from lockstep_study.experiment import experiment
 from lockstep_study.machine import can_start
@@ -121,7 +121,7 @@ class Estimator:
     def time_sweep(self, point, words, largest):
         """Returns the wall time of a sweep with messages up to `largest`, or None if it fails."""
         programs = self.commands.programs
-        own = [word for group in groups(words) if name_of(group) != "--max-bytes" for word in group]
+        own = without(words, "--max-bytes")
         start = (*self.launch(point.ranks), programs.lockstep())
         command = (*start, *own, "--max-bytes", str(largest), "--json")
         if command not in self.timed:
@@ -176,6 +176,19 @@ def bytes_of(text):
 
 def integer(text):
     return int(text) if text and text.isdigit() else 0
+
+
+def known(estimates):
+    """Returns the sum of the durations that are known, or None if none is."""
+    found = [seconds for seconds in estimates if seconds is not None]
+    return sum(found) if found else None
+
+
+def total(estimates):
+    """Returns the duration of several runs as text, and how many of them are unknown."""
+    unknown = sum(seconds is None for seconds in estimates)
+    text = duration(known(estimates))
+    return f"{text}, and {unknown} of unknown duration" if 0 < unknown < len(estimates) else text
 
 
 def duration(seconds):

@@ -5,7 +5,7 @@ import itertools
 import re
 
 from lockstep_study.errors import StudyError
-from lockstep_study.points import GIVEN, make_point
+from lockstep_study.points import make_point, refuse_given
 from lockstep_study.table_text import refuse_characters
 
 NAME = "name"
@@ -37,8 +37,7 @@ class Header:
                 raise StudyError("a column has no name")
             if not COLUMN.fullmatch(name):
                 raise StudyError(f"the column '{name}' is not the name of an option")
-            if name in GIVEN:
-                raise StudyError(f"--{name} is given by the program that runs the study")
+            refuse_given(f"--{name}")
             if self.names.count(name) > 1:
                 raise StudyError(f"two columns are named '{name}'")
         if RANKS not in self.names:

@@ -13,6 +13,7 @@ from lockstep_study.checks import reason_of
 from lockstep_study.errors import StudyError
 from lockstep_study.output import Efficiencies, Output
 from lockstep_study.points import ROOT
+from lockstep_study.programs import shell_status
 from lockstep_study.progress import write
 from lockstep_study.shell import command_line
 
@@ -120,10 +121,7 @@ class LocalStudy:
             *self.launch(run.point.ranks),
             *self.commands.full(run.point, run.repeat, file),
         ]
-        try:
-            run.mark_started(self.comparison.experiment(run))
-        except StudyError:
-            run.mark_started("")
+        self.comparison.mark_started(run)
         begin = time.monotonic()
         status, output = self.start(run, command, signals, lock)
         self.end(run, file, status, output, time.monotonic() - begin)
@@ -157,8 +155,7 @@ class LocalStudy:
             self.watch(run, child, file, start)
             signals.child = None
             file.seek(start)
-            status = child.returncode
-            return (status if status >= 0 else 128 - status), Output(file.read())
+            return shell_status(child.returncode), Output(file.read())
 
     def watch(self, run, child, file, start):
         """Waits until a run ends, and shows its state in a terminal. A timer interrupts the wait:

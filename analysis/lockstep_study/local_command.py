@@ -6,14 +6,14 @@ from contextlib import suppress
 
 from lockstep_study import arguments, checks
 from lockstep_study.command import Commands
-from lockstep_study.durations import Estimator, Processors, duration
+from lockstep_study.durations import Estimator, Processors, duration, total
 from lockstep_study.errors import FAILURE, StudyError
 from lockstep_study.local import LocalStudy, locked
 from lockstep_study.machine import processors
 from lockstep_study.programs import Programs
 from lockstep_study.progress import Progress, count
 from lockstep_study.report import write_report
-from lockstep_study.runs import Comparison, Run, other_points
+from lockstep_study.runs import Comparison, Run, note_other_points
 from lockstep_study.scheduler import QueueError
 from lockstep_study.shell import command_line
 from lockstep_study.slurm import Slurm
@@ -94,12 +94,7 @@ class Context:
         another experiment."""
         if not self.study.directory.is_dir():
             return set()
-        others = other_points(self.study.directory, self.study.points)
-        if others:
-            self.notes.say(
-                "the report will include points that are not in the table:"
-                f" {' '.join(others)} (in {self.study.directory})"
-            )
+        note_other_points(self.study.directory, self.study.points, self.notes)
         complete = set()
         for run in self.runs():
             state = self.comparison.is_complete(run)
@@ -137,7 +132,7 @@ def run_rest(context, complete, lock):
     missing = [run for run in context.runs() if run.name not in complete]
     rejected = context.rejected(missing)
     checks.note_rejected(rejected, context.notes)
-    store(study.directory, study.text(), options.repeats)
+    store(study.directory, study.text, options.repeats)
     for run in missing:
         if run.point in rejected:
             run.mark_failed(rejected[run.point])
@@ -177,33 +172,27 @@ def dry_run(context):
     """Prints the commands of the runs with their estimated durations. Returns 1 if lockstep rejects
     a point."""
     complete = context.compare()
-    missing = [run for runs in context.rounds() for run in runs if run.name not in complete]
+    missing = [run for run in context.runs() if run.name not in complete]
     rejected = context.rejected(missing) if context.can_run() else {}
     estimates = estimates_of(context, missing, rejected)
-    unknown = 0
-    for runs in context.rounds():
-        for run in runs:
-            if run.name in complete:
-                print(f"{run.name} is complete: {run.run_file}")
-                continue
-            comment = duration(estimates.get(run.point))
-            if run.point in rejected:
-                comment = f"will not run: {rejected[run.point]}"
-            print(f"{command_line(context.full(run))} # {comment}")
-            unknown += run.point not in rejected and estimates.get(run.point) is None
-    print_total(missing, rejected, estimates, unknown)
+    for run in context.runs():
+        if run.name in complete:
+            print(f"{run.name} is complete: {run.run_file}")
+            continue
+        comment = duration(estimates.get(run.point))
+        if run.point in rejected:
+            comment = f"will not run: {rejected[run.point]}"
+        print(f"{command_line(context.full(run))} # {comment}")
+    print_total(missing, rejected, estimates)
     checks.note_rejected(rejected, context.notes)
     return FAILURE if rejected else 0
 
 
-def print_total(missing, rejected, estimates, unknown):
+def print_total(missing, rejected, estimates):
     running = [run for run in missing if run.point not in rejected]
     if not missing:
         return
-    known = [estimates[run.point] for run in running if estimates[run.point] is not None]
-    text = f"# {count(len(running))}: {duration(sum(known) if known else None)}"
-    if known and unknown:
-        text += f", and {unknown} of unknown duration"
+    text = f"# {count(len(running))}: {total([estimates[run.point] for run in running])}"
     if len(running) < len(missing):
         text += f"; {count(len(missing) - len(running))} rejected"
     print(text)
@@ -213,6 +202,5 @@ def show(words, name, notes):
     """Prints the commands of all points."""
     options = arguments.show_parser(name).parse(words)
     context = Context(options, notes)
-    for runs in context.rounds():
-        for run in runs:
-            print(command_line(context.full(run)))
+    for run in context.runs():
+        print(command_line(context.full(run)))

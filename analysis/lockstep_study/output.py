@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass
 from typing import Optional
 
-from lockstep_study.command import BATCH, groups, name_of
+from lockstep_study.command import BATCH, without
 from lockstep_study.points import option_value
 
 EPOCH = re.compile(r"^epoch (\d+)/(\d+)[: ]", re.M)
@@ -77,5 +77,4 @@ class Efficiencies:
 def key_of(words):
     """Returns the options without the batch, and the batch that one rank would have: for weak
     scaling the batch per rank, for strong scaling the global batch."""
-    others = [word for group in groups(words) if name_of(group) not in BATCH for word in group]
-    return (*others, option_value(words, *BATCH))
+    return (*without(words, *BATCH), option_value(words, *BATCH))

@@ -59,10 +59,14 @@ def make_point(name, ranks, words):
     if words[0].endswith(".py") and not (ROOT / words[0]).is_file():
         raise StudyError(f"there is no program {words[0]} in {ROOT}")
     for word in words[1:]:
-        option = word.partition("=")[0]
-        if option.startswith("--") and option[2:] in GIVEN:
-            raise StudyError(f"{option} is given by the program that runs the study")
+        refuse_given(word.partition("=")[0])
     return Point(name, int(ranks), tuple(words))
+
+
+def refuse_given(option):
+    """Raises StudyError for an option, such as --seed, that the study gives."""
+    if option.startswith("--") and option[2:] in GIVEN:
+        raise StudyError(f"{option} is given by the program that runs the study")
 
 
 def option_value(words, *options):

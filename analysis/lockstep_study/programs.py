@@ -5,7 +5,6 @@ import os
 import re
 import shutil
 import subprocess
-from pathlib import Path
 
 from lockstep_study.errors import StudyError, one_line
 from lockstep_study.machine import mpi_environment
@@ -158,5 +157,6 @@ def last_line(text):
     return one_line(lines[-1].strip()) if lines else ""
 
 
-def file_of(command):
-    return Path(ROOT / command)
+def shell_status(code):
+    """Returns the exit status of a shell for the return code of a process: 128 + N for signal N."""
+    return code if code >= 0 else 128 - code

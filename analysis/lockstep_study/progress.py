@@ -7,7 +7,7 @@ import sys
 import time
 from contextlib import suppress
 
-from lockstep_study.durations import duration
+from lockstep_study.durations import duration, known, total
 from lockstep_study.errors import one_line
 
 CLEAR = "\r\x1b[K"  # returns to the start of the line and erases it
@@ -28,14 +28,10 @@ class Progress:
         self.name_width = max((len(run.name) for run in runs), default=0)
         if not runs:
             return
-        unknown = sum(self.estimates.get(run.point) is None for run in runs)
-        print(f"{count(len(runs))}: {self.remaining(runs)}{unknown_text(unknown, len(runs))}")
+        print(f"{count(len(runs))}: {total(self.estimates_of(runs))}")
 
-    def remaining(self, runs):
-        """Returns the estimated duration of runs as text."""
-        known = [self.estimates.get(run.point) for run in runs]
-        known = [seconds for seconds in known if seconds is not None]
-        return duration(sum(known) if known else None)
+    def estimates_of(self, runs):
+        return [self.estimates.get(run.point) for run in runs]
 
     def now(self, run, elapsed, epochs):
         """Shows the state of the present run in a terminal."""
@@ -66,7 +62,7 @@ class Progress:
             elapsed = clock(time.monotonic() - self.begin)
             print(
                 f"repeat {repeat} of {repeats} after {elapsed}; {count(len(rest))} to go,"
-                f" {self.remaining(rest)}",
+                f" {duration(known(self.estimates_of(rest)))}",
                 flush=True,
             )
 
@@ -84,10 +80,6 @@ def write(text, end="\n"):
 
 def count(runs):
     return f"{runs} run" if runs == 1 else f"{runs} runs"
-
-
-def unknown_text(unknown, total):
-    return f", and {unknown} of unknown duration" if 0 < unknown < total else ""
 
 
 def clock(seconds):

@@ -136,6 +136,13 @@ class Comparison:
     def experiment(self, run):
         return experiment(self.commands, run.point, run.repeat, self.launcher)
 
+    def mark_started(self, run):
+        """Marks a run as started, without its experiment if the program cannot name it."""
+        try:
+            run.mark_started(self.experiment(run))
+        except StudyError:
+            run.mark_started("")
+
     def is_complete(self, run):
         """Returns True if the run is complete, False if it is not, and None, with a note, if its
         experiment cannot be compared with the present one. Raises StudyError that names the changes
@@ -184,6 +191,11 @@ def replace_text(path, text):
     new.replace(path)
 
 
+def runs_of(points, repeats, directory):
+    """Returns the runs of the points, the repeats of a point one after the other."""
+    return [Run(point, repeat, directory) for point in points for repeat in range(1, repeats + 1)]
+
+
 def refusal(text, marker, files):
     """Returns an error message with the command that deletes the old run."""
     remedy = command_line(["rm", "-rf", marker, *files])
@@ -198,6 +210,16 @@ def first_line(path):
     with suppress(OSError, UnicodeDecodeError):
         return path.read_text(encoding="utf-8").partition("\n")[0]
     return ""
+
+
+def note_other_points(directory, points, notes):
+    """Says which points the report will include although `points` lacks them."""
+    others = other_points(directory, points)
+    if others:
+        notes.say(
+            f"the report will include points that are not in the table: {' '.join(others)} (in"
+            f" {directory})"
+        )
 
 
 def other_points(directory, points):

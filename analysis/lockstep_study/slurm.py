@@ -39,11 +39,11 @@ def forget_outer_job(environment):
             del environment[name]
 
 
-def forget_filters(environment):
-    """Removes filters of the user for squeue and sacct, which would hide jobs."""
-    for name in list(environment):
-        if name.startswith(("SQUEUE_", "SACCT_")):
-            del environment[name]
+def without_filters(environment):
+    """Returns the environment without filters of the user for squeue and sacct, which would hide
+    jobs."""
+    filters = ("SQUEUE_", "SACCT_")
+    return {name: text for name, text in environment.items() if not name.startswith(filters)}
 
 
 def limit_seconds(limit):
@@ -267,6 +267,7 @@ def output_of(*command):
             text=True,
             errors="replace",
             timeout=ANSWER_LIMIT,
+            env=without_filters(os.environ),
         )
     except OSError as error:
         raise StudyError(f"{command[0]}: {error.strerror}") from None

@@ -10,9 +10,9 @@ from lockstep_study import arguments, checks, task as tasks
 from lockstep_study.command import Commands
 from lockstep_study.durations import Estimator, Processors
 from lockstep_study.errors import StudyError
-from lockstep_study.points import ROOT, option_value
+from lockstep_study.points import ROOT
 from lockstep_study.programs import Programs, last_line
-from lockstep_study.runs import Comparison, Run, other_points
+from lockstep_study.runs import Comparison, Run, note_other_points, runs_of
 from lockstep_study.shell import quoted
 from lockstep_study.site import read_site
 from lockstep_study.slurm import (
@@ -21,7 +21,6 @@ from lockstep_study.slurm import (
     check_image,
     container_command,
     describe_launcher,
-    forget_filters,
     forget_outer_job,
     limit_seconds,
     present_launcher,
@@ -50,7 +49,6 @@ def submit(words, name, notes):
     """Submits a study, or prints the commands that would."""
     options = arguments.submit_parser(name).parse(words)
     forget_outer_job(os.environ)
-    forget_filters(os.environ)
     study = read_study(options)
     most_seconds = limit_seconds(options.time)
     if most_seconds <= options.grace:
@@ -72,7 +70,8 @@ def submit(words, name, notes):
         check_gpu_program(commands.programs)
     rejected = checks.check_without_ranks(study.points, commands, notes)
     checks.note_rejected(rejected, notes)
-    left_out = [run for run in runs_of(rejected, study, options) if run.name not in complete]
+    unable = runs_of(rejected, options.repeats, study.directory)
+    left_out = [run for run in unable if run.name not in complete]
     if not options.dry_run:
         prepare(study, options)
         for run in left_out:
@@ -174,19 +173,11 @@ def complete_of(study, options, site, scheduler, commands, notes):
     launcher = describe_launcher(scheduler.launcher, site, os.environ)
 
     def comparison_of(point):
-        further = commands.further
-        if not option_value(commands.merge(point).words, "--threads"):
-            further = [*further, "--threads", str(site.cores_per_rank)]  # as a task
-        own = Commands(commands.programs, study.directory, further)
-        return Comparison(own, launcher, notes)
+        as_task = commands.with_threads(point, site.cores_per_rank)
+        return Comparison(as_task, launcher, notes)
 
     complete = complete_runs(study.points, options.repeats, study.directory, comparison_of)
-    others = other_points(study.directory, study.points) if study.directory.is_dir() else []
-    if others:
-        notes.say(
-            f"the report will include points that are not in the table: {' '.join(others)} (in"
-            f" {study.directory})"
-        )
+    note_other_points(study.directory, study.points, notes)
     return complete
 
 
@@ -207,15 +198,10 @@ def check_gpu_program(programs):
         raise StudyError(f"--gpu: {programs.lockstep()} was built without CUDA; {CUDA_ADVICE}")
 
 
-def runs_of(points, study, options):
-    repeats = range(1, options.repeats + 1)
-    return [Run(point, repeat, study.directory) for point in points for repeat in repeats]
-
-
 def prepare(study, options):
     """Creates the folders of the jobs, stores the table, and sets the grace time of lockstep."""
     (study.directory / "logs").mkdir(parents=True, exist_ok=True)
-    store(study.directory, study.text(), options.repeats)
+    store(study.directory, study.text, options.repeats)
     os.environ.setdefault("LOCKSTEP_GRACE", str(options.grace))
 
 
@@ -257,7 +243,7 @@ def task(words, name, notes):
     checks.check_options(table, points, commands, notes)
     index = int(environment["SLURM_ARRAY_TASK_ID"])
     point, repeat = tasks.point_and_repeat(points, int(repeats), index)
-    own = Commands(programs, directory, tasks.options_of_task(point, commands, environment))
+    own = commands.with_threads(point, environment["SLURM_CPUS_PER_TASK"])
     comparison = Comparison(own, describe_launcher(launcher, site, environment), notes)
     run = Run(point, repeat, directory)
     return tasks.Task(run, own, comparison, launcher, Slurm()).execute()
@@ -274,7 +260,6 @@ def report(words, name, notes):
 
 def queue(notes):
     """Returns the scheduler, and the jobs in its queue or None if the queue cannot be read."""
-    forget_filters(os.environ)
     scheduler = Slurm()
     if shutil.which("squeue") is None:
         return scheduler, None

@@ -9,7 +9,7 @@ from lockstep_study.local import is_locked
 from lockstep_study.output import Output
 from lockstep_study.programs import last_line
 from lockstep_study.progress import clock
-from lockstep_study.runs import Run, first_line, replace_text
+from lockstep_study.runs import first_line, replace_text, runs_of
 from lockstep_study.submission import names_of_jobs
 from lockstep_study.table import read_table
 
@@ -31,11 +31,7 @@ class Stored:
     repeats: int
 
     def runs(self):
-        return [
-            Run(point, repeat, self.directory)
-            for point in self.points
-            for repeat in range(1, self.repeats + 1)
-        ]
+        return runs_of(self.points, self.repeats, self.directory)
 
 
 def read_stored(directory):

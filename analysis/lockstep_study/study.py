@@ -16,19 +16,14 @@ GRID = "grid"
 
 @dataclass
 class Study:
-    """`name`: of the table, or of the grid; `title`: how messages call it."""
+    """`name`: of the table, or of the grid; `title`: how messages call it; `text`: the table that
+    is stored with the results, which is that of the user if it is a .tsv."""
 
     name: str
     title: str
     points: list
     directory: Path
-    table: str = ""  # file, if there is one
-
-    def text(self):
-        """Returns the table that is stored with the results: the same text, or its points."""
-        if self.table.endswith(".tsv"):
-            return Path(self.table).read_text(encoding="utf-8", errors="replace")
-        return as_table(self.points)
+    text: str
 
 
 def read_study(options):
@@ -37,10 +32,13 @@ def read_study(options):
     if axes and table:
         raise StudyError("a table and --grid were both given; give one of them")
     if axes:
-        title, name, points = "--grid", GRID, grid_points(axes)
+        name, title, points = GRID, "--grid", grid_points(axes)
         check_number(title, points)
     else:
-        title, name, points = table, "", read_table(table)
         name = re.sub(r"\.(tsv|csv)$", "", os.path.basename(table))
+        title, points = table, read_table(table)
+    text = as_table(points)
+    if table.endswith(".tsv"):
+        text = Path(table).read_text(encoding="utf-8", errors="replace")
     directory = Path(os.path.realpath(options.dir or f"results/{name}"))
-    return Study(name, title, points, directory, table)
+    return Study(name, title, points, directory, text)

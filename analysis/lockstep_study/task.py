@@ -13,9 +13,9 @@ from lockstep_study.checks import reason_of
 from lockstep_study.errors import StudyError
 from lockstep_study.local import COMPLETE, TOO_LARGE
 from lockstep_study.machine import mpi_environment
-from lockstep_study.points import option_value
+from lockstep_study.programs import shell_status
 from lockstep_study.report import write_report
-from lockstep_study.runs import Run
+from lockstep_study.runs import Run, runs_of
 from lockstep_study.shell import command_line
 from lockstep_study.slurm import keepalive, launch
 
@@ -33,14 +33,6 @@ def point_and_repeat(points, repeats, task):
             " replaced after the submission"
         )
     return points[index], repeat + 1
-
-
-def options_of_task(point, commands, environment):
-    """Returns the further options of a task: with the processors of the rank as threads, unless the
-    table or the user gives their number."""
-    if option_value(commands.merge(point).words, "--threads"):
-        return commands.further
-    return [*commands.further, "--threads", environment["SLURM_CPUS_PER_TASK"]]
 
 
 class Task:
@@ -66,10 +58,7 @@ class Task:
             print(f"{run.name} is complete: {run.run_file}")
             return 0
         file = run.directory / f"{run.name}.{self.identifier}.{self.restart}.h5"
-        try:
-            run.mark_started(self.comparison.experiment(run))
-        except StudyError:
-            run.mark_started("")
+        self.comparison.mark_started(run)
         status = self.start(self.commands.full(run.point, run.repeat, file))
         if status == COMPLETE:
             run.mark_complete(file)
@@ -115,8 +104,7 @@ class Task:
         child = subprocess.Popen(
             [*words, *command], stdin=subprocess.DEVNULL, env=environment | variables
         )
-        status = child.wait()
-        return status if status >= 0 else 128 - status
+        return shell_status(child.wait())
 
     def requeue(self):
         """Requeues this job, unless it is in another state: then it is being cancelled, and a
@@ -147,7 +135,7 @@ def report(points, repeats, directory, programs):
     """Writes the report. Raises StudyError with the runs that are not complete; the report contains
     the others."""
     succeeded = write_report(directory, programs, points)
-    runs = [Run(point, repeat, directory) for point in points for repeat in range(1, repeats + 1)]
+    runs = runs_of(points, repeats, directory)
     incomplete = [run.name for run in runs if not (run.is_done or run.too_large)]
     if incomplete:
         failed = "" if succeeded else "the report failed; "

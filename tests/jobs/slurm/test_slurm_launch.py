@@ -9,12 +9,12 @@ from lockstep_study.site import Site, read_site
 from lockstep_study.slurm import (
     container_command,
     describe_launcher,
-    forget_filters,
     forget_outer_job,
     joined,
     keepalive,
     launch,
     present_launcher,
+    without_filters,
 )
 
 SITE = Site("own", "", False, 4, 4, "4G", [])
@@ -113,8 +113,7 @@ def test_variables_of_the_outer_job_are_forgotten():
     forget_outer_job(environment)
     assert list(environment) == kept
     environment = dict.fromkeys(["SQUEUE_STATES", "SQUEUE_FORMAT", "MY_SQUEUE_X"], "1")
-    forget_filters(environment)
-    assert list(environment) == ["MY_SQUEUE_X"]
+    assert list(without_filters(environment)) == ["MY_SQUEUE_X"]
 
 
 def test_sites_have_their_settings():

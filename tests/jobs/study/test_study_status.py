@@ -112,11 +112,12 @@ def test_study_whose_jobs_are_in_the_queue_is_not_run_here(table, tmp_path, prog
     out = tmp_path / "out"
     squeue = tmp_path / "squeue"
     squeue.write_text(
-        f"#!/bin/bash\necho 70_1 PENDING lockstep-points-{folder_sum(out)}-n1 None\n",
+        '#!/bin/bash\n[ -z "${SQUEUE_STATES:-}" ] || exit 0\n'
+        f"echo 70_1 PENDING lockstep-points-{folder_sum(out)}-n1 None\n",
         encoding="utf-8",
     )
     squeue.chmod(0o755)
-    path = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    path = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "SQUEUE_STATES": "RUNNING"}
     ended = study(*RUN, "--dir", out, table, **program(), **path)
     assert ended.returncode == 1 and "is pending or running (jobs 70)" in ended.stderr
     assert not (tmp_path / "calls").exists() and not (out / "table.tsv").exists()
