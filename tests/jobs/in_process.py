@@ -65,3 +65,9 @@ def redirected(files):
             stack.enter_context(patch.object(sys, name, file))
             os.dup2(file.fileno(), number)
         yield
+
+
+def write_program(path, text):
+    """Writes a program, for example a stub that a command starts."""
+    path.write_text(text, encoding="utf-8")
+    path.chmod(0o755)

@@ -2,6 +2,7 @@
 """Fixtures of the tests of jobs/slurm."""
 
 import pytest
+from in_process import write_program
 from slurm_scripts import TABLE
 
 
@@ -19,12 +20,11 @@ def program(tmp_path):
 
     def make(status, line=""):
         path = tmp_path / "lockstep"
-        path.write_text(
+        write_program(
+            path,
             f'#!/bin/bash\nprintf "%s\\n" "$@" >"{tmp_path}/lockstep.calls"\n'
             f"echo '{line}' >&2\nexit {status}\n",
-            encoding="utf-8",
         )
-        path.chmod(0o755)
         return {"LOCKSTEP_BIN": str(path)}
 
     return make

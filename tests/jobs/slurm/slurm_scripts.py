@@ -10,7 +10,7 @@ import pathlib
 import shlex
 import subprocess
 
-from in_process import call
+from in_process import call, write_program
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 SUBMIT = ROOT / "jobs" / "slurm" / "submit"
@@ -85,13 +85,12 @@ def task_environment(tmp_path, task, status, restart=0, state="RUNNING", **varia
     programs = tmp_path / "bin"
     programs.mkdir(exist_ok=True)
     for name, code in (("srun", status), ("scontrol", 0)):
-        (programs / name).write_text(
+        write_program(
+            programs / name,
             f'#!/bin/bash\nprintf "%s\\n" "$@" >"{tmp_path}/{name}.calls"\n'
             f'[ "$1" != --oneliner ] || echo "JobId=77 JobState={state} Reason=None"\n'
             f'[ {name} = scontrol ] || touch -- "${{@: -1}}"\nexit {code}\n',
-            encoding="utf-8",
         )
-        (programs / name).chmod(0o755)
     # jobs/check sets variables of Open MPI for its tests.
     inherited = {name: text for name, text in os.environ.items() if "_MCA_" not in name}
     return (

@@ -2,6 +2,7 @@
 """Tests of the commands that start ranks in a job, and of the options of sbatch."""
 
 import pytest
+from in_process import write_program
 from lockstep_study import slurm
 from lockstep_study.errors import StudyError
 from lockstep_study.scheduler import Array
@@ -21,8 +22,7 @@ SITE = Site("own", "", False, 4, 4, "4G", [])
 
 
 def stub(tmp_path, name, text):
-    (tmp_path / name).write_text(f"#!/bin/bash\n{text}\n", encoding="utf-8")
-    (tmp_path / name).chmod(0o755)
+    write_program(tmp_path / name, f"#!/bin/bash\n{text}\n")
     return f"{tmp_path}:/usr/bin:/bin"
 
 

@@ -6,6 +6,7 @@ import shlex
 import shutil
 
 import pytest
+from in_process import write_program
 from lockstep_study import site
 from slurm_scripts import ROOT, options, run_task_process, submit, submit_process
 
@@ -68,7 +69,8 @@ def test_options_are_attributed_with_the_environment_of_the_site(sites, table, t
         + "site_environment() { export LOADED=1; }\n",
         encoding="utf-8",
     )
-    stub.write_text(
+    write_program(
+        stub,
         """#!/bin/bash
 [ -n "${LOADED:-}" ] || exit 127
 case "$1 $2 $*" in
@@ -79,9 +81,7 @@ case "$1 $2 $*" in
   train*--min-bytes* | allreduce*--epochs*) exit 2 ;;
 esac
 """,
-        encoding="utf-8",
     )
-    stub.chmod(0o755)
     table.write_text("one\t1\ttrain\ntwo\t1\tallreduce\n", encoding="utf-8")
     words = ["--site", "own", "--dir", tmp_path / "out", table, "--", "-b", "4K", "--epochs", "3"]
     result = submit(*words, LOCKSTEP_BIN=str(stub))

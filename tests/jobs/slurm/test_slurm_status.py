@@ -7,7 +7,7 @@ import shutil
 import subprocess
 
 import pytest
-from in_process import call
+from in_process import call, write_program
 
 STATUS = pathlib.Path(__file__).resolve().parents[3] / "jobs" / "slurm" / "status"
 
@@ -57,10 +57,7 @@ def status(folder, tmp_path, *arguments, start="in process", **stubs):
         ["cksum"], input=f"{folder}\n", capture_output=True, text=True, check=True
     ).stdout.split()[0]
     for name, code in stubs.items():
-        (programs / name).write_text(
-            f"#!/bin/bash\n{code.replace('SUM', sum_of_folder)}\n", encoding="utf-8"
-        )
-        (programs / name).chmod(0o755)
+        write_program(programs / name, f"#!/bin/bash\n{code.replace('SUM', sum_of_folder)}\n")
     environment = os.environ | {"PATH": str(programs)}
     if start == "script":
         return subprocess.run(

@@ -5,6 +5,7 @@ import os
 from types import SimpleNamespace
 
 import pytest
+from in_process import write_program
 from lockstep_study.task import Task
 from slurm_scripts import complete, options, report, report_process, run_task, submit
 
@@ -13,12 +14,11 @@ def test_complete_points_are_compared_or_left_to_their_tasks(table, tmp_path):
     """A task and `submit` compare the same experiment. Without a program that can run here, the
     task compares alone."""
     stub = tmp_path / "stub"
-    stub.write_text(
+    write_program(
+        stub,
         '#!/bin/bash\n[ "$1" != help ] || { echo "build=$BUILD"; printf "arguments=%s\\n"'
         ' "${*:3}"; }\n',
-        encoding="utf-8",
     )
-    stub.chmod(0o755)
     out = tmp_path / "out"
     out.mkdir()
     here = {"LOCKSTEP_BIN": str(stub), "BUILD": "1"}
@@ -81,8 +81,7 @@ def test_ranks_start_in_containers(tmp_path, table, monkeypatch):
     image.touch()
     engine = tmp_path / "bin" / "apptainer"
     engine.parent.mkdir()
-    engine.write_text("#!/bin/bash\n", encoding="utf-8")
-    engine.chmod(0o755)
+    write_program(engine, "#!/bin/bash\n")
     monkeypatch.setenv("LOCKSTEP_IMAGE", str(image))
     for gpus, flags in (("", []), ("0,1", ["--nv"])):
         monkeypatch.setenv("SLURM_JOB_GPUS", gpus)
@@ -124,11 +123,9 @@ def test_report_that_fails_hides_no_incomplete_runs(tmp_path, table, complete, m
     for name, ending in zip(complete, ("done", "memory", "done")):
         (tmp_path / f"{name}-1.{ending}").touch()
     python = tmp_path / "python"
-    python.write_text(
-        '#!/bin/sh\n[ "$2" = --check ] || { echo not an HDF5 file >&2; exit 1; }\n',
-        encoding="utf-8",
+    write_program(
+        python, '#!/bin/sh\n[ "$2" = --check ] || { echo not an HDF5 file >&2; exit 1; }\n'
     )
-    python.chmod(0o755)
     if complete:
         result = report(table, 1, tmp_path, LOCKSTEP_PYTHON=str(python))
     else:
@@ -154,12 +151,11 @@ def test_interrupted_task_is_requeued(tmp_path, table):
 def test_task_that_cannot_be_requeued_says_what_to_do(tmp_path, table, broken):
     scontrol = tmp_path / "own" / "scontrol"
     scontrol.parent.mkdir()
-    scontrol.write_text(
+    write_program(
+        scontrol,
         f"#!/bin/bash\ncase $1 in {broken}) echo disabled >&2; exit 1 ;; esac\necho JobId=77"
         " JobState=RUNNING Reason=None\n",
-        encoding="utf-8",
     )
-    scontrol.chmod(0o755)
     (tmp_path / "bin").mkdir()
     result = run_task(
         tmp_path, table, 1, 75, PATH=f"{scontrol.parent}:{tmp_path}/bin:{os.environ['PATH']}"

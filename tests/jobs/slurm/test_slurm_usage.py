@@ -3,6 +3,7 @@
 sbatch."""
 
 import pytest
+from in_process import write_program
 from lockstep_study import slurm
 from lockstep_study.errors import StudyError
 from lockstep_study.scheduler import Job, Usage
@@ -20,12 +21,11 @@ def answer(tmp_path, monkeypatch):
 
     def write(name, text, status=0):
         stream = 2 if status else 1
-        (tmp_path / name).write_text(
+        write_program(
+            tmp_path / name,
             f'#!/bin/bash\necho "$@" >>"{tmp_path}/calls"\ncat >&{stream} <<"E"\n{text}\nE\n'
             f"exit {status}\n",
-            encoding="utf-8",
         )
-        (tmp_path / name).chmod(0o755)
 
     return write
 

@@ -4,6 +4,7 @@
 import os
 
 import pytest
+from in_process import write_program
 from slurm_scripts import complete, options, submit
 
 
@@ -176,10 +177,7 @@ def test_options_without_a_valid_value_are_errors(table, arguments):
     ],
 )
 def test_launcher_is_mpirun_if_srun_has_no_pmix(table, tmp_path, types, name, option):
-    (tmp_path / "srun").write_text(
-        f"#!/bin/bash\necho MPI plugin types are... {types}\n", encoding="utf-8"
-    )
-    (tmp_path / "srun").chmod(0o755)
+    write_program(tmp_path / "srun", f"#!/bin/bash\necho MPI plugin types are... {types}\n")
     line = submit(
         "--dir", tmp_path / "out", table, PATH=f"{tmp_path}:{os.environ['PATH']}"
     ).stdout.splitlines()[0]

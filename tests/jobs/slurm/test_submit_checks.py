@@ -4,6 +4,7 @@
 import os
 
 import pytest
+from in_process import write_program
 from lockstep_study.checks import on_one_rank
 from lockstep_study.points import Point
 from slurm_scripts import submit
@@ -40,7 +41,8 @@ def test_durations_are_compared_with_the_time_limit(table, tmp_path, limit, is_w
     """The stub trains 200 images per second, which is 150 s for the point with one rank, and less
     for two ranks."""
     stub = tmp_path / "lockstep"
-    stub.write_text(
+    write_program(
+        stub,
         """#!/bin/bash
 case "$1 $2" in
   "help options")
@@ -53,9 +55,7 @@ case "$1 $2" in
   *) printf '"train-samples": "30000",\\n"images_per_second": 199.0,\\n' ;;
 esac
 """,
-        encoding="utf-8",
     )
-    stub.chmod(0o755)
     result = submit(
         "--repeats",
         2,
@@ -132,12 +132,11 @@ def test_points_are_checked_on_one_rank_with_their_global_batch(ranks, words, ch
 
 def test_rejected_points_are_not_submitted(table, tmp_path):
     stub = tmp_path / "lockstep"
-    stub.write_text(
+    write_program(
+        stub,
         '#!/bin/bash\n[[ "$*" != *"batch 256 "*--dry-run ]] || '
         "{ echo lockstep: no >&2; exit 3; }\n",
-        encoding="utf-8",
     )
-    stub.chmod(0o755)
     words = ["--repeats", 2, "--dir", tmp_path / "out", table]
     result = submit(*words, LOCKSTEP_BIN=str(stub))
     assert (result.returncode, result.stderr) == (0, "submit: two-big will not run: no\n")

@@ -4,7 +4,7 @@
 import os
 
 import pytest
-from in_process import call
+from in_process import call, write_program
 from slurm_scripts import TABLE, options, submit
 
 
@@ -27,8 +27,7 @@ def slurm_stubs(tmp_path):
                 f' no" >&2; exit 1; }}\nid=$((70 + count))\necho -e "{answer}"'
             ),
         }.items():
-            (folder / name).write_text(f"#!/bin/bash\n{code}\n", encoding="utf-8")
-            (folder / name).chmod(0o755)
+            write_program(folder / name, f"#!/bin/bash\n{code}\n")
         return {"PATH": f"{folder}:{os.environ['PATH']}", "LOCKSTEP_BIN": "/nowhere"}
 
     return make

@@ -4,7 +4,7 @@
 import os
 
 import pytest
-from in_process import call
+from in_process import call, write_program
 from slurm_scripts import complete, options, run_task, submit, task_environment
 
 
@@ -14,8 +14,7 @@ def really_submit(tmp_path):
     folder = tmp_path / "slurm"
     folder.mkdir()
     for name, text in (("squeue", ""), ("scontrol", ""), ("sbatch", "echo 70")):
-        (folder / name).write_text(f"#!/bin/bash\n{text}\n", encoding="utf-8")
-        (folder / name).chmod(0o755)
+        write_program(folder / name, f"#!/bin/bash\n{text}\n")
     variables = {"PATH": f"{folder}:{os.environ['PATH']}", "LOCKSTEP_BIN": "/nowhere"}
 
     def start(*words):
@@ -128,12 +127,11 @@ def test_task_starts_ranks_with_mpirun(tmp_path, table, given):
         tmp_path, 4, 0, SLURM_JOB_NUM_NODES="2", OMPI_MCA_oob_tcp_keepalive_time="7"
     )
     mpirun = tmp_path / "bin" / "mpirun"
-    mpirun.write_text(
+    write_program(
+        mpirun,
         f'#!/bin/bash\necho "$@" >"{tmp_path}/words"\nenv >"{tmp_path}/variables"\n'
         'touch "${@: -1}"\n',
-        encoding="utf-8",
     )
-    mpirun.chmod(0o755)
     words = ["generic", "", "mpirun", table, "3", tmp_path, *given]
     ended = call("task", *words, environment=environment)
     assert ended.returncode == 0, ended.stderr

@@ -2,6 +2,7 @@
 """Fixtures of the tests of jobs/study."""
 
 import pytest
+from in_process import write_program
 
 
 @pytest.fixture
@@ -14,13 +15,12 @@ def program(tmp_path):
 
     def make(status=0, experiment='echo "build=1"', check="exit 0"):
         path = tmp_path / "lockstep"
-        path.write_text(
+        write_program(
+            path,
             f'#!/bin/bash\n[ "$1" != help ] || {{ {experiment}; exit; }}\n'
             f"case ${{@: -1}} in --dry-run | --json) {check} ;; esac\n"
             f'echo "$@" >>"{tmp_path}/calls"\ntouch "${{@: -1}}"\nexit {status}\n',
-            encoding="utf-8",
         )
-        path.chmod(0o755)
         return {"LOCKSTEP_BIN": str(path)}
 
     return make

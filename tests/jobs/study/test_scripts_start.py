@@ -5,6 +5,7 @@ import os
 import subprocess
 
 import pytest
+from in_process import write_program
 from study_command import ROOT, RUN, study_process
 
 
@@ -80,8 +81,7 @@ def test_folder_for_temporary_files_exists(tmp_path, folder, kept):
 def test_decimal_numbers_do_not_follow_the_locale(tmp_path):
     """In some locales, awk reads 0.75 as 0 and prints a comma."""
     stub = tmp_path / "awk"
-    stub.write_text('#!/bin/sh\necho "$LC_ALL"\n', encoding="utf-8")
-    stub.chmod(0o755)
+    write_program(stub, '#!/bin/sh\necho "$LC_ALL"\n')
     result = subprocess.run(
         ["bash", "-euc", f"source {ROOT}/jobs/lib.sh; awk"],
         capture_output=True,

@@ -6,7 +6,7 @@ import os
 import re
 
 import pytest
-from in_process import call
+from in_process import call, write_program
 from study_command import ROOT, show
 
 TABLES = sorted((ROOT / "jobs" / "studies").glob("*.tsv"))
@@ -21,8 +21,7 @@ SITES = (  # options of submit
 def variables(tmp_path):
     """The environment: without lockstep, and with a stub of Python that has all modules."""
     python = tmp_path / "python"
-    python.write_text('#!/bin/sh\n[ "$2" = --check ]\n', encoding="utf-8")
-    python.chmod(0o755)
+    write_program(python, '#!/bin/sh\n[ "$2" = --check ]\n')
     names = {"LOCKSTEP_BIN": "/nowhere/lockstep", "LOCKSTEP_PYTHON": str(python), "PYTHONPATH": ""}
     return names | {"LOCKSTEP_ACCOUNT": ""}
 

@@ -4,6 +4,7 @@
 import os
 
 import pytest
+from in_process import write_program
 from lockstep_study.points import Point
 from lockstep_study.programs import Programs
 from lockstep_study.report import write_report
@@ -44,10 +45,7 @@ def test_report_names_points_that_do_not_fit_in_memory(tmp_path):
     for name in ("one-1.0.h5", "big-2.memory", "big-1.memory", "big-10-1.memory"):
         (tmp_path / name).touch()
     python = tmp_path / "python"
-    python.write_text(
-        f'#!/bin/sh\n[ "$2" = --check ] || echo "$@" >>"{tmp_path}/calls"\n', encoding="utf-8"
-    )
-    python.chmod(0o755)
+    write_program(python, f'#!/bin/sh\n[ "$2" = --check ] || echo "$@" >>"{tmp_path}/calls"\n')
     programs = Programs(os.environ | {"LOCKSTEP_PYTHON": str(python)})
     points = [Point(name, 1, ("train",)) for name in ("one", "big", "big-10")]
     assert write_report(tmp_path, programs, points)
@@ -62,11 +60,9 @@ def test_report_that_fails_is_listed_after_the_failed_runs(table, tmp_path, prog
     """The stub writes empty files, which are no run files. If the runs fail, a stub of Python fails
     instead of the report."""
     python = tmp_path / "python"
-    python.write_text(
-        '#!/bin/sh\n[ "$2" = --check ] || { echo not an HDF5 file >&2; exit 1; }\n',
-        encoding="utf-8",
+    write_program(
+        python, '#!/bin/sh\n[ "$2" = --check ] || { echo not an HDF5 file >&2; exit 1; }\n'
     )
-    python.chmod(0o755)
     stubs = program(status) | ({"LOCKSTEP_PYTHON": str(python)} if status else {})
     result = study(*RUN[:-1], "--dir", tmp_path / "out", table, **stubs)
     assert result.returncode == 1
@@ -77,8 +73,7 @@ def test_report_that_fails_is_listed_after_the_failed_runs(table, tmp_path, prog
 
 def test_study_without_run_files_has_no_report(table, tmp_path):
     stub = tmp_path / "lockstep"
-    stub.write_text("#!/bin/bash\nexit 6\n", encoding="utf-8")
-    stub.chmod(0o755)
+    write_program(stub, "#!/bin/bash\nexit 6\n")
     result = study(*RUN[:-1], "--dir", tmp_path / "out", table, LOCKSTEP_BIN=str(stub))
     assert result.stderr.splitlines() == ["study: failed runs: one-1 (status 6), two-1 (status 6)"]
     assert "report" not in result.stdout and not (tmp_path / "out" / "report").exists()

@@ -7,6 +7,7 @@ import subprocess
 from unittest.mock import patch
 
 import pytest
+from in_process import write_program
 from lockstep_study import machine
 from study_command import ROOT, study
 
@@ -72,15 +73,14 @@ def test_points_run_with_more_ranks_than_slots(table, tmp_path, slots):
     hosts = tmp_path / "hosts"
     hosts.write_text("localhost slots=1\n", encoding="utf-8")
     stub = tmp_path / "lockstep"
-    stub.write_text(
+    write_program(
+        stub,
         f"""#!/bin/bash
 case "$1 ${{@: -1}}" in help* | *--dry-run | *--json) exit 0 ;; esac
 echo >>"{tmp_path}/ranks"
 touch "${{@: -1}}"
 """,
-        encoding="utf-8",
     )
-    stub.chmod(0o755)
     table.write_text("two\t2\tallreduce\n", encoding="utf-8")
     variables = ONE_SLOT if slots == "Slurm" else {"OMPI_MCA_orte_default_hostfile": str(hosts)}
     result = study(

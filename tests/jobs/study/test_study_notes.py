@@ -4,6 +4,7 @@
 import os
 
 import pytest
+from in_process import write_program
 from lockstep_study.points import Point
 from lockstep_study.programs import Programs
 from lockstep_study.report import notes_of, write_report
@@ -15,12 +16,11 @@ from study_command import RUN, calls, study
 def python(tmp_path):
     """A stub of Python with all modules, which appends its arguments to `calls`."""
     path = tmp_path / "python"
-    path.write_text(
+    write_program(
+        path,
         f'#!/bin/sh\n[ "$2" != --check ] || exit 0\necho "$@" >>"{tmp_path}/calls"\n'
         '[ "$3" != "$FAILING" ]\n',
-        encoding="utf-8",
     )
-    path.chmod(0o755)
     return {"LOCKSTEP_PYTHON": str(path)}
 
 

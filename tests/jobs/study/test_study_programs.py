@@ -6,6 +6,7 @@ import re
 import sys
 
 import pytest
+from in_process import write_program
 from lockstep_study.command import Commands, merge
 from lockstep_study.experiment import experiment
 from lockstep_study.points import Point
@@ -97,12 +98,11 @@ def test_program_of_the_repository_is_a_point(table, tmp_path, program):
     example = "analysis/examples/pytorch_dp.py"
     table.write_text(f"one\t2\t{example} --batch-per-rank 8 --epochs 2\n", encoding="utf-8")
     python = tmp_path / "python"
-    python.write_text(
+    write_program(
+        python,
         '#!/bin/bash\n[ "$2" != --check ] || exit 0\n[ "${@: -1}" != --help ] || { echo " '
         f' --epochs E"; exit; }}\necho "$PYTHONPATH $@" >>"{tmp_path}/calls"\ntouch "${{@: -1}}"\n',
-        encoding="utf-8",
     )
-    python.chmod(0o755)
     command = [*RUN, "--dir", tmp_path / "out", table, "--", "--epochs"]
     python_of = {"LOCKSTEP_PYTHON": str(python), "PYTHONPATH": "/mine"}
     result = study(*command, 3, **python_of)

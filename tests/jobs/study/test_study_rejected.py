@@ -2,6 +2,7 @@
 """Tests of the check of all points before the first one starts."""
 
 import pytest
+from in_process import write_program
 from lockstep_study.checks import reason_of
 from lockstep_study.report import notes_of
 from lockstep_study.table import read_table
@@ -49,10 +50,7 @@ def test_other_failures_of_the_check_do_not_prevent_the_run(table, tmp_path, pro
 
 def test_check_starts_the_ranks_with_the_options(table, tmp_path, program):
     launcher = tmp_path / "launcher"
-    launcher.write_text(
-        f'#!/bin/bash\necho "$@" >>"{tmp_path}/starts"\nshift\nexec "$@"\n', encoding="utf-8"
-    )
-    launcher.chmod(0o755)
+    write_program(launcher, f'#!/bin/bash\necho "$@" >>"{tmp_path}/starts"\nshift\nexec "$@"\n')
     stub = program(5)
     words = ["--launcher", f"{launcher} RANKS", "--no-report", "--dir", tmp_path / "out", table]
     study(*words, "--", "--max-bytes", "2K", **stub)
@@ -97,8 +95,7 @@ def test_dry_run_names_rejected_points(table, tmp_path, program):
 def test_ranks_without_processors_of_their_own_are_noted(table, tmp_path, program, monkeypatch):
     monkeypatch.setattr("lockstep_study.checks.processors", lambda: 1)
     launcher = tmp_path / "mpirun"
-    launcher.write_text('#!/bin/bash\nexec "${@:5}"\n', encoding="utf-8")
-    launcher.chmod(0o755)
+    write_program(launcher, '#!/bin/bash\nexec "${@:5}"\n')
     words = ["--no-report", "--dir", tmp_path / "out", table]
     ended = study(*words, **program(), PATH=f"{tmp_path}:/usr/bin:/bin")
     assert ended.stderr == (

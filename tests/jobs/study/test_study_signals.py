@@ -8,6 +8,7 @@ import subprocess
 import time
 
 import pytest
+from in_process import write_program
 from study_command import ROOT, RUN, STUDY, calls, study
 
 
@@ -71,14 +72,13 @@ def running_study(table, tmp_path, status, set_signals=accept_signals):
     """Starts a study in its own process group whose first run waits for SIGUSR1 and then exits with
     `status`."""
     program = tmp_path / "lockstep"
-    program.write_text(
+    write_program(
+        program,
         f'#!/bin/bash\n[ "$1" != help ] || {{ echo "build=1"; exit; }}\n'
         f'case ${{@: -1}} in --dry-run | --json) exit 0 ;; esac\ntrap "exit {status}" USR1'
         f'\ntouch "${{@: -1}}"\necho "$@" >>"{tmp_path}/calls"\nfor ((i = 0; i < 300; ++i));'
         " do sleep 0.1; done\n",
-        encoding="utf-8",
     )
-    program.chmod(0o755)
     process = subprocess.Popen(
         [STUDY, *RUN, "--dir", tmp_path / "out", table],
         text=True,

@@ -6,7 +6,7 @@ import os
 import shutil
 
 import pytest
-from in_process import call
+from in_process import call, write_program
 from lockstep_study.submission import folder_sum
 from study_command import RUN, study
 
@@ -18,12 +18,11 @@ def status(tmp_path, *folders, squeue=""):
     programs.mkdir(exist_ok=True)
     present = ("squeue", "sacct")[: 2 * bool(squeue)]
     for name in present:
-        (programs / name).write_text(
+        write_program(
+            programs / name,
             f'#!/bin/bash\necho "$@" >>"{tmp_path}/slurm.calls"\n'
             f"[ {name} = sacct ] || echo {squeue}\n",
-            encoding="utf-8",
         )
-        (programs / name).chmod(0o755)
     if not (programs / "cksum").exists():
         (programs / "cksum").symlink_to(shutil.which("cksum"))
     environment = os.environ | {"PATH": str(programs)}
@@ -111,12 +110,11 @@ def test_study_whose_jobs_are_in_the_queue_is_not_run_here(table, tmp_path, prog
     """The jobs read the stored table, which a run on this machine would replace."""
     out = tmp_path / "out"
     squeue = tmp_path / "squeue"
-    squeue.write_text(
+    write_program(
+        squeue,
         '#!/bin/bash\n[ -z "${SQUEUE_STATES:-}" ] || exit 0\n'
         f"echo 70_1 PENDING lockstep-points-{folder_sum(out)}-n1 None\n",
-        encoding="utf-8",
     )
-    squeue.chmod(0o755)
     path = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "SQUEUE_STATES": "RUNNING"}
     ended = study(*RUN, "--dir", out, table, **program(), **path)
     assert ended.returncode == 1 and "is pending or running (jobs 70)" in ended.stderr
