@@ -108,9 +108,8 @@ def read_arrays(path, arrays):
     images.notes += note_on_test(tests)
     images.notes += [
         f"{name} is read as (N, H, W, C)"
-        for split in SPLITS
-        if max(arrays[name := names[split, "images"]].shape[1::2]) <= MOST_CHANNELS
-        and arrays[name].ndim == 4
+        for name in (names[split, "images"] for split in SPLITS)
+        if max(arrays[name].shape[1::2]) <= MOST_CHANNELS and arrays[name].ndim == 4
     ]
     return images
 

@@ -130,7 +130,7 @@ def latex_character(character):
         return LATEX.get(character, character)
     letter, *accents = unicodedata.normalize("NFD", character)
     if letter.isascii() and letter.isalpha() and len(accents) == 1 and accents[0] in LATEX_ACCENTS:
-        return rf"\{LATEX_ACCENTS[accents[0]]}{{{letter}}}"
+        return f"\\{LATEX_ACCENTS[accents[0]]}{{{letter}}}"
     return f"{{[}}U+{ord(character):04X}{{]}}"
 
 

@@ -6,6 +6,7 @@ file to PATH when the run ends. `/epoch` is written last, so an epoch that is li
 """
 
 import os
+import shutil
 import sys
 import time
 from collections.abc import Callable
@@ -28,6 +29,7 @@ POLL_SECONDS = 1.0
 MOST_MISSES = 5  # successive polls in which the file cannot be read, before this is an error
 QUIET_FACTOR = 5  # a run is reported as quiet after this many times its longest epoch, and
 QUIET_SECONDS = 60  # not before this time
+USUAL_COLUMNS = 80  # of a terminal
 EPOCH_TEXTS = {
     "seconds": "{:.2f} s",
     "images_per_second": "{:,.1f} images/s",
@@ -103,8 +105,9 @@ class Output:
     def waiting(self, text):
         if not self.is_json and self.stream.isatty() and text != self.shown:
             self.clear()
-            columns = os.get_terminal_size(self.stream.fileno()).columns
-            self.shown = one_line(text)[: max(1, columns - 1)]
+            # A terminal may not know its size; Python before 3.11 then returns 0.
+            columns = shutil.get_terminal_size().columns or USUAL_COLUMNS
+            self.shown = one_line(text)[: columns - 1]
             print(self.shown, end="", file=self.stream, flush=True)
 
     def clear(self):

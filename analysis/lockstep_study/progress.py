@@ -11,6 +11,7 @@ from lockstep_study.durations import duration, known, total
 from lockstep_study.errors import one_line
 
 CLEAR = "\r\x1b[K"  # returns to the start of the line and erases it
+USUAL_COLUMNS = 80  # of a terminal
 
 
 class Progress:
@@ -44,7 +45,9 @@ class Progress:
         if epochs:
             parts.append(f"epoch {epochs}")
         line = f"{self.label(run)}  {'  '.join(parts)}"
-        write(CLEAR + line[: shutil.get_terminal_size().columns - 1], end="")
+        # A terminal may not know its size; Python before 3.11 then returns 0.
+        columns = shutil.get_terminal_size().columns or USUAL_COLUMNS
+        write(CLEAR + line[: columns - 1], end="")
 
     def ended(self, run, state, elapsed, details=""):
         """Prints the line of a run. `elapsed`: seconds, or None if it was not started."""

@@ -4,6 +4,8 @@
 import io
 import json
 import os
+import re
+import shutil
 
 import h5py
 import numpy as np
@@ -107,15 +109,18 @@ def test_prints_each_epoch_once_until_the_run_ends(names):
     assert lines[4] == "run.h5: complete"
 
 
-def test_terminal_shows_what_it_waits_for_and_removes_it(names, monkeypatch):
-    monkeypatch.setattr(os, "get_terminal_size", lambda _: os.terminal_size((40, 24)))
+@pytest.mark.parametrize("columns, most", [(40, 39), (0, 79)])  # 0: the size is not known
+def test_terminal_shows_what_it_waits_for_and_removes_it(names, monkeypatch, columns, most):
+    size = os.terminal_size((columns, 24))
+    monkeypatch.setattr(shutil, "get_terminal_size", lambda: size)
     path, partial = names
     job = Job(lambda: write_epochs(partial, 1), lambda: finish(path, partial, 1, status="complete"))
     status, text = follow(path, job, Stream(is_terminal=True))
     assert "waiting for run.h5.partial" in text and "waiting for 2" in text
     shown = [line.rsplit("\r\x1b[K", 1)[-1] for line in text.split("\n")]
     assert not any("waiting" in line for line in shown) and text.endswith("complete\n")
-    assert all(len(part) < 40 for part in text.split("\r\x1b[K") if part.startswith("waiting"))
+    waiting = re.findall(r"waiting for [^\r\n]*", text)
+    assert len(waiting) > 1 and max(map(len, waiting)) <= most
 
 
 def test_json_lines_have_typed_values(names):

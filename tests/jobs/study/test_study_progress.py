@@ -4,6 +4,7 @@
 import os
 import pty
 import re
+import shutil
 import subprocess
 
 import pytest
@@ -134,6 +135,17 @@ def test_terminal_shows_the_present_run(capsys, monkeypatch):
     shown.is_terminal = False
     shown.now(TWELVE[0], 65, "2/3")
     assert capsys.readouterr().out == ""
+
+
+def test_a_terminal_that_does_not_know_its_size_has_80_columns(capsys, monkeypatch):
+    """Python before 3.11 returns the size 0 of such a terminal."""
+    monkeypatch.setattr(shutil, "get_terminal_size", lambda: os.terminal_size((0, 0)))
+    shown = progress({}, is_terminal=True)
+    shown.now(TWELVE[0], 5, "2/3")
+    assert capsys.readouterr().out.endswith("running 5.0 s  epoch 2/3")
+    shown.name_width = 80
+    shown.now(TWELVE[0], 5, "2/3")
+    assert len(capsys.readouterr().out) == len("\r\x1b[K") + 79
 
 
 def test_study_in_a_terminal_shows_the_epochs(table, tmp_path, program):
