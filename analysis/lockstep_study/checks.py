@@ -15,12 +15,13 @@ from lockstep_study.shell import command_line
 USAGE, DATA = 2, 3  # exit statuses of lockstep
 CHECK_LIMIT = 120  # seconds
 MOST_NAMES = 4  # that a note lists
+PIPELINE = ("--pipeline-stages", "--pipeline-schedule", "--stage-cuts")
 
 
 def check_options(title, points, commands, notes):
-    """Raises StudyError if a global batch is not a multiple of the ranks, or if no point uses an
-    option after `--`. A note says which options of the table are replaced. `title` names the table
-    in messages."""
+    """Raises StudyError if a global batch is not a multiple of the ranks, if ranks are not a
+    multiple of the pipeline stages, or if no point uses an option after `--`. A note says which
+    options of the table are replaced. `title` names the table in messages."""
     for group in groups(commands.further):
         name = name_of(group)
         if name == "--dry-run":
@@ -32,18 +33,33 @@ def check_options(title, points, commands, notes):
             raise StudyError(f"no point of {title} uses {name}; remove it")
     for point, one in zip(points, merged):
         check_batch(title, point, one.words)
+        check_stages(title, point, one.words)
     note_replaced(points, merged, notes)
 
 
 def check_batch(title, point, words):
     text = option_value(words, "--global-batch") or ""
-    batch = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
-    if batch % point.ranks:  # lockstep reports other values
+    batch = number(text) or 0  # lockstep reports other values
+    if batch % point.ranks:
         multiple = (batch // point.ranks + 1) * point.ranks
         raise StudyError(
             f"{title}: the global batch of '{point.name}', {batch}, is not a multiple of its"
             f" {point.ranks} ranks; use for example {multiple}"
         )
+
+
+def check_stages(title, point, words):
+    stages = number(option_value(words, "--pipeline-stages") or "") or 1
+    if point.ranks % stages:
+        raise StudyError(
+            f"{title}: the ranks of '{point.name}', {point.ranks}, are not a multiple of its"
+            f" {stages} pipeline stages; use for example {stages}"
+        )
+
+
+def number(text):
+    """Returns the number that a text of at most nine digits is; None for other texts."""
+    return int(text) if re.fullmatch("[0-9]{1,9}", text) else None
 
 
 def note_replaced(points, merged, notes):
@@ -106,7 +122,7 @@ def check_without_ranks(points, commands, notes):
     rank with the global batch of all of their ranks: their jobs would fail only after they have
     waited in the queue. Raises StudyError if it rejects the options of a point, or all points. A
     note says if the options were not checked."""
-    not_checked, rejected = "the table has no command of lockstep without a pipeline", {}
+    not_checked, rejected = "the table has no command of lockstep", {}
     with tempfile.TemporaryDirectory() as folder:  # that of the results may not exist yet
         for point in points:
             words = on_one_rank(point, commands.merge(point).words)
@@ -134,14 +150,21 @@ def note_rejected(rejected, notes):
 
 
 def on_one_rank(point, words):
-    """Returns the words of a point with the global batch of all of its ranks; None if one rank
-    cannot check it."""
-    if point.is_program or option_value(words, "--pipeline-stages") not in (None, "1"):
+    """Returns the words of a point with the global batch of all of its ranks, and without the
+    options of a pipeline, which one rank cannot check; None for a Python program."""
+    if point.is_program:
         return None
-    batch = option_value(words, "--batch-per-rank") or ""
-    if point.ranks == 1 or not batch.isdigit():
+    if point.ranks == 1:
         return list(words)
-    return [*without(words, *BATCH), "--global-batch", str(int(batch) * point.ranks)]
+    stages = number(option_value(words, "--pipeline-stages") or "1")
+    if not stages:
+        return list(words)  # lockstep rejects it
+    of_one = without(words, *PIPELINE)
+    batch = number(option_value(words, "--batch-per-rank") or "")
+    if batch is None:
+        return of_one
+    replicas = point.ranks // stages
+    return [*without(of_one, *BATCH), "--global-batch", str(batch * replicas)]
 
 
 def check_on_one_rank(point, words, programs, folder):

@@ -312,10 +312,11 @@ def ranks_bound_by_slurm_have_processors_of_their_own(cluster):
 
 def accounting_has_the_state_time_and_memory_of_every_task(cluster):
     """The memory of ranks is in the job step with srun, and in the batch script with mpirun. The
-    point `bad` fails in its job: `submit` cannot check a pipeline on its own single rank."""
+    point `bad` fails in its job, because `submit` cannot check the cuts of a pipeline on its own
+    single rank."""
     table = (
         "two\t2\ttrain --batch-per-rank 4\n"
-        "bad\t2\ttrain --batch-per-rank 4 --pipeline-stages 2 --lr -1\n"
+        "bad\t2\ttrain --batch-per-rank 4 --pipeline-stages 2 --stage-cuts nowhere\n"
     )
     studies = submit_with_both_launchers(cluster, table, "--steps", "60")
     for study, step in zip(studies, ("0", "batch")):

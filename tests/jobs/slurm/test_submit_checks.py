@@ -116,8 +116,14 @@ def test_installed_program_rejects_invalid_further_options(table, further):
         (4, "train --batch-per-rank 8 --lr 1", "train --lr 1 --global-batch 32"),
         (4, "train --global-batch 8", "train --global-batch 8"),
         (2, "allreduce --max-bytes 4K", "allreduce --max-bytes 4K"),
-        (2, "train --batch-per-rank 8 --pipeline-stages 2", None),
-        (2, "train --batch-per-rank 8 --pipeline-stages 1", "train --pipeline-stages 1 -"),
+        (
+            4,
+            "train --batch-per-rank 8 --pipeline-stages 2 --stage-cuts layer2 --lr 1",
+            "train --lr 1 --global-batch 16",
+        ),
+        (4, "train --global-batch 8 --pipeline-schedule=1f1b", "train --global-batch 8"),
+        (2, "train --pipeline-stages two", "train --pipeline-stages two"),
+        (1, "train --batch-per-rank 8 --pipeline-stages 2", "train --batch-per-rank 8 --pipeline"),
         (1, "analysis/examples/pytorch_ddp.py", None),
     ],
 )
@@ -128,6 +134,7 @@ def test_points_are_checked_on_one_rank_with_their_global_batch(ranks, words, ch
         assert found is None
     else:
         assert " ".join(found).startswith(checked)
+        assert ("--pipeline" in " ".join(found)) == ("--pipeline" in checked)
 
 
 def test_rejected_points_are_not_submitted(table, tmp_path):

@@ -153,21 +153,21 @@ def other_value(option):
 
 
 @pytest.mark.parametrize(
-    "command",
+    "ranks, command",
     [
-        "train --batch-per-rank 8 --epochs 5",
+        (2, "train --batch-per-rank 8 --epochs 5"),  # of two stages, with another --pipeline-stages
         *(
-            pytest.param(name, marks=pytest.mark.slow)
+            pytest.param(1, name, marks=pytest.mark.slow)
             for name in ("ladder", "allreduce", "layers", "stack")
         ),
     ],
 )
-def test_every_option_with_an_effect_is_compared(table, tmp_path, program, command):
+def test_every_option_with_an_effect_is_compared(table, tmp_path, program, ranks, command):
     """Every option of the command in turn differs from the one of a complete point."""
     real = os.environ.get("LOCKSTEP_BIN") or pytest.skip(
         "LOCKSTEP_BIN is not set to the program; CTest sets it"
     )
-    table.write_text(f"one\t1\t{command}\n", encoding="utf-8")
+    table.write_text(f"one\t{ranks}\t{command}\n", encoding="utf-8")
     stub = program(experiment=f'exec "{real}" "$@"')
     arguments = [*RUN, "--dry-run", "--dir", tmp_path / "out", table, "--"]
     assert study(*RUN, "--dir", tmp_path / "out", table, **stub).returncode == 0

@@ -67,6 +67,10 @@ def test_directory_is_not_a_table(tmp_path):
     [
         ("a\t1\ttrain\nb\t1\ttrain\na\t2\ttrain\n", "two points are named 'a'"),
         ("a\t3\ttrain --global-batch 64\n", "not a multiple of its 3 ranks; use for example 66"),
+        (
+            "a\t3\ttrain --pipeline-stages 2\n",
+            "ranks of 'a', 3, are not a multiple of its 2 pipeline stages; use for example 2",
+        ),
         ("# only a comment\n", "has no points"),
         ("a\t1\ttrain\0\n", "contains NUL bytes"),
         ("a" * 1_000_001, "has 1000001 bytes; the limit of a table is 1000000 bytes"),
