@@ -110,6 +110,30 @@ TEST_P(ConvolutionChoice, ComparesTheSumsOfAllConvolutions) {
   }
 }
 
+/// In this layout, oneDNN's kernels for AVX2 do not support the gradient of the weights on maps of
+/// 2x2 pixels. CTest also runs the test with ONEDNN_MAX_CPU_ISA=AVX2.
+TEST(ConvolutionChoiceOnSmallMaps, TimesNoReferenceKernelBesideOtherKernels) {
+  graph::Graph graph("network");
+  constexpr graph::Convolution same{.kernel = 3, .stride = 1, .padding = 1};
+  auto x = graph.convolution("first", graph.input({3, 2, 2}), 32, same);
+  x = graph.convolution("second", x, 32, same);
+  x = graph.linear("linear", graph.global_average_pool("pool", x), 10);
+  graph.softmax_cross_entropy("loss", x, {});
+  graph.seal();
+  std::set<std::string> timed;
+  ConvolutionChooser chooser(ChoiceRule::fastest, {},
+                             [&](ConvolutionAlgorithm algorithm, const ConvolutionProblem& problem,
+                                 ConvolutionDirection& direction) {
+                               if (problem.sizes.in_channels == 32)
+                                 timed.insert(direction.implementation());
+                               return algorithm == direct ? 2.0 : 1.0;
+                             });
+  CpuOperations operations(graph, {.batch = 8}, 1, chooser);
+  EXPECT_FALSE(Blueprint(operations).choices().empty());
+  EXPECT_THAT(timed, testing::Contains(HasSubstr("winograd")));
+  EXPECT_THAT(timed, Each(Not(HasSubstr("ref"))));
+}
+
 INSTANTIATE_TEST_SUITE_P(Images, ConvolutionChoice, testing::Values(5, 32, 100));
 
 }  // namespace
