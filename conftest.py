@@ -19,6 +19,9 @@ import pytest
 # start would inherit this.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Programs that do not buffer their output report its errors earlier than those of users.
+os.environ.pop("PYTHONUNBUFFERED", None)
+
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item):

@@ -3,12 +3,11 @@
 
 import argparse
 import sys
-from contextlib import suppress
 
 from lockstep_report import __version__
 from lockstep_report.errors import INPUT, ReportError
 from lockstep_report.escaping import one_line
-from lockstep_report.output import with_stdout
+from lockstep_report.output import stderr_without_errors, with_stdout
 
 MOST_RANKS = 1 << 20
 
@@ -42,8 +41,8 @@ def run(parser, arguments=None):
     """Parses the command line, runs its command, prints its errors, one per line, and returns the
     exit status."""
     errors = []
-    status = with_stdout(lambda: run_command(parser, arguments, errors), errors)
-    with suppress(OSError):  # of stderr
+    with stderr_without_errors():
+        status = with_stdout(lambda: run_command(parser, arguments, errors), errors)
         for error in errors:
             print(f"{parser.prog}: {one_line(str(error))}", file=sys.stderr)
     return status or (INPUT if errors else 0)

@@ -216,6 +216,35 @@ def read_manifest(path):
         return {}
 
 
+class ErrorStream(io.FileIO):
+    """A stream that drops what cannot be written: no other stream could report it."""
+
+    def write(self, data):
+        try:
+            return super().write(data)
+        except OSError:
+            return len(data)
+
+
+@contextmanager
+def stderr_without_errors():
+    """Replaces stderr by a stream without errors, also those at the end of the process, which would
+    change the exit status."""
+    given = sys.stderr
+    if type(given) is not io.TextIOWrapper:  # it is closed, or of a notebook or test
+        yield
+        return
+    raw = ErrorStream(given.fileno(), "w", closefd=False)
+    sys.stderr = io.TextIOWrapper(
+        io.BufferedWriter(raw), given.encoding, given.errors, line_buffering=True
+    )
+    try:
+        yield
+    finally:
+        sys.stderr.flush()
+        sys.stderr = given
+
+
 def with_stdout(command, errors):
     """Returns the exit status of `command()`. Escapes characters that the encoding of stdout lacks.
     If stdout cannot be written, appends an error to `errors` and returns its status; a pipe that

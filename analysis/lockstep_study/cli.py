@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from lockstep_study import arguments, local_command, slurm_command
-from lockstep_study.errors import FAILURE, Notes, StudyError, one_line
+from lockstep_study.errors import FAILURE, Notes, StudyError, discard, one_line
 from lockstep_study.machine import forget_missing_folders, mpi_environment
 from lockstep_study.shell import quoted
 from lockstep_study.status import REPEATS, Status, read_stored
@@ -31,31 +31,39 @@ def main(words=None):
     """Runs one command and returns the exit status."""
     words = list(sys.argv[1:] if words is None else words)
     command = words.pop(0) if words else "--help"
-    if command in ("--help", "-h"):
-        print(HELP, end="")
-        return 0
     script = os.environ.pop("LOCKSTEP_COMMAND", "")
     scripts = (*arguments.COMMANDS, "task", "report")
     notes = Notes(script if script in scripts else f"lockstep-study {command}")
+    name = arguments.COMMANDS.get(script, f"lockstep-study {command}")
     forget_missing_folders(os.environ)
     try:
+        return run_command(command, words, name, notes)
+    except StudyError as error:
+        notes.say(str(error))
+    except BrokenPipeError:  # of stdout, for example with head
+        discard(sys.stdout)
+    except OSError as error:  # for example a full disk
+        notes.say(f"{error.filename or 'a file or stdout'}: {error.strerror}")
+        if error.filename is None:
+            discard(sys.stdout)
+    except KeyboardInterrupt:
+        notes.say("interrupted; the same command continues")
+    return FAILURE
+
+
+def run_command(command, words, name, notes):
+    """Runs one command and returns the exit status. Raises the errors of stdout here instead of at
+    the end of the process."""
+    try:
+        if command in ("--help", "-h"):
+            print(HELP, end="")
+            return 0
         if command not in COMMANDS:
             known = ", ".join(PUBLIC)
             raise StudyError(f"unknown command {quoted(command)}; the commands are {known}")
-        name = arguments.COMMANDS.get(script, f"lockstep-study {command}")
         return COMMANDS[command](words, name, notes) or 0
-    except StudyError as error:
-        notes.say(str(error))
-        return FAILURE
-    except BrokenPipeError:  # of stdout, for example with head
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return FAILURE
-    except OSError as error:  # for example a full disk
-        notes.say(f"{error.filename or 'a file or stdout'}: {error.strerror}")
-        return FAILURE
-    except KeyboardInterrupt:
-        notes.say("interrupted; the same command continues")
-        return FAILURE
+    finally:  # also after the exit of --help
+        print(end="", flush=True)
 
 
 def status(words, name, notes):

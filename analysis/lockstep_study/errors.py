@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Errors and notes, one line each on stderr."""
 
+import os
 import sys
 
 FAILURE = 1  # exit status of every error
@@ -18,13 +19,22 @@ class Notes:
         self.said = set()
 
     def say(self, text):
-        print(f"{self.name}: {one_line(text)}", file=sys.stderr, flush=True)
+        try:
+            print(f"{self.name}: {one_line(text)}", file=sys.stderr, flush=True)
+        except OSError:  # nothing could report it
+            discard(sys.stderr)
 
     def say_once(self, subject, text):
         """Prints the first note about a subject."""
         if subject not in self.said:
             self.said.add(subject)
             self.say(f"{text} (further points are not listed)")
+
+
+def discard(stream):
+    """Discards what a stream has not written and all further output of it: Python would try again
+    at the end of the process, and change the exit status."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def one_line(text):

@@ -29,6 +29,21 @@ def test_show_prints_what_the_program_would_start(table, tmp_path):
     assert ended.stdout == show(*words[1:]).stdout and len(ended.stdout.splitlines()) == 2
 
 
+@pytest.mark.parametrize(
+    "words, is_help",
+    [(["--help"], True), (["show", "--help"], True), (["show", "none.tsv"], False)],
+)
+def test_a_full_device_changes_no_status_and_has_one_line(words, is_help):
+    """Python itself would try to write again at the end of the process, and exit with 120."""
+    program = [ROOT / "analysis" / "run-python", "--modules", "sys", "lockstep_study", *words]
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        of_stdout = subprocess.run(program, stdout=full, stderr=subprocess.PIPE, text=True)
+        of_stderr = subprocess.run(program, stdout=subprocess.PIPE, stderr=full, text=True)
+    assert of_stdout.returncode == 1 and of_stdout.stderr.count("\n") == 1
+    assert ("a file or stdout: No space left" in of_stdout.stderr) == is_help
+    assert (of_stderr.returncode, bool(of_stderr.stdout)) == (0 if is_help else 1, is_help)
+
+
 def test_environment_is_that_of_mpirun(capsys):
     assert main(["environment", "3"]) == 0
     lines = capsys.readouterr().out.splitlines()
