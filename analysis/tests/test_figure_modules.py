@@ -69,20 +69,23 @@ def test_home_directory_is_not_needed(run, expected, home):
     folder.chmod(0o777)
     copied = Path(shutil.copy(run, folder))
     copied.chmod(0o644)
-    before = set(os.listdir(tempfile.gettempdir()))
+    temporary = folder / "temporary"  # of this process alone
+    temporary.mkdir()
+    temporary.chmod(0o777)
     variables = [
         "env",
         "-u",
         "MPLCONFIGDIR",
         *(("-u", "HOME") if home is None else (f"HOME={home}",)),
+        f"TMPDIR={temporary}",
     ]
     assert (
         figures(copied, folder, user=12345, group=12345, extra_groups=[], starter=variables)
         == expected
     )
-    left = set(os.listdir(tempfile.gettempdir())) - before
+    left = os.listdir(temporary)
     shutil.rmtree(folder)
-    assert not [name for name in left if name.startswith(("lockstep-report-", "matplotlib-"))]
+    assert not left
 
 
 def test_missing_folder_for_the_fonts_is_an_output_error(monkeypatch):
