@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <string_view>
 #include <unordered_map>
 #include <utility>
 
@@ -106,6 +105,10 @@ dnnl::primitive_desc describe(const dnnl::engine& engine, Direction direction,
 #endif
 }
 
+bool is_reference_kernel(std::string_view implementation) {
+  return implementation.starts_with("ref");
+}
+
 void execute(const dnnl::primitive& primitive, const dnnl::stream& stream,
              std::span<const dnnl_exec_arg_t> arguments) {
   const auto status = dnnl_primitive_execute(primitive.get(), stream.get(),
@@ -134,7 +137,7 @@ std::function<void()> make_bfloat16_product(std::int64_t size) {
     const dnnl::matmul::primitive_desc description(dnnl::matmul::desc(source, weights, destination),
                                                    engine);
 #endif
-    if (std::string_view(description.impl_info_str()).starts_with("ref")) return {};
+    if (is_reference_kernel(description.impl_info_str())) return {};
     const auto filled = [&](const memory::desc& of) {
       memory values(of, engine);
       std::memset(values.get_data_handle(), 0x3c, of.get_size());  // small values other than 0

@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "convolution_direction.hpp"
 
@@ -32,6 +33,10 @@ dnnl::memory::dims weight_dims(const ConvolutionSizes& sizes);
 dnnl::primitive_desc describe(const dnnl::engine& engine, Direction direction,
                               const ConvolutionSizes& sizes, const dnnl::memory::desc& source,
                               const dnnl::memory::desc& destination);
+
+/// Returns true for the kernels that oneDNN has for what its others do not support; they are slower
+/// by a factor of hundreds. `implementation`: the text of `impl_info_str`.
+bool is_reference_kernel(std::string_view implementation);
 
 /// Fails with status 4 if oneDNN ran out of memory; otherwise checks that the call succeeded.
 /// `what`: the text of `core::check`.

@@ -43,11 +43,12 @@ ConvolutionChooser make_chooser(const Times& times, double blocked_factor) {
                             });
 }
 
-/// Two convolutions of 32 channels: the first reads the images, F(4x4, 3x3) supports the second.
-graph::Graph network() {
+/// Two convolutions of 32 channels on maps of `size` x `size` pixels: the first reads the images,
+/// F(4x4, 3x3) supports the second.
+graph::Graph network(std::int64_t size) {
   graph::Graph graph("network");
   constexpr graph::Convolution same{.kernel = 3, .stride = 1, .padding = 1};
-  auto x = graph.convolution("first", graph.input({3, 8, 8}), 32, same);
+  auto x = graph.convolution("first", graph.input({3, size, size}), 32, same);
   x = graph.convolution("second", x, 32, same);
   x = graph.linear("linear", graph.global_average_pool("pool", x), 10);
   graph.softmax_cross_entropy("loss", x, {});
@@ -62,7 +63,7 @@ struct Choice {
 
 Choice choose(const Times& times, std::int64_t batch, double blocked_factor = 1) {
   ConvolutionChooser chooser = make_chooser(times, blocked_factor);
-  const graph::Graph graph = network();
+  const graph::Graph graph = network(8);
   CpuOperations operations(graph, {.batch = batch, .precision = Precision::bf16}, 1, chooser);
   Choice choice{operations.feature_map({32, 8, 8}).layout, {}};
   for (const OperationChoice& made : Blueprint(operations).choices())
@@ -113,13 +114,7 @@ TEST_P(ConvolutionChoice, ComparesTheSumsOfAllConvolutions) {
 /// In this layout, oneDNN's kernels for AVX2 do not support the gradient of the weights on maps of
 /// 2x2 pixels. CTest also runs the test with ONEDNN_MAX_CPU_ISA=AVX2.
 TEST(ConvolutionChoiceOnSmallMaps, TimesNoReferenceKernelBesideOtherKernels) {
-  graph::Graph graph("network");
-  constexpr graph::Convolution same{.kernel = 3, .stride = 1, .padding = 1};
-  auto x = graph.convolution("first", graph.input({3, 2, 2}), 32, same);
-  x = graph.convolution("second", x, 32, same);
-  x = graph.linear("linear", graph.global_average_pool("pool", x), 10);
-  graph.softmax_cross_entropy("loss", x, {});
-  graph.seal();
+  const graph::Graph graph = network(2);
   std::set<std::string> timed;
   ConvolutionChooser chooser(ChoiceRule::fastest, {},
                              [&](ConvolutionAlgorithm algorithm, const ConvolutionProblem& problem,

@@ -9,6 +9,7 @@
 
 #include "../cells/convolution.hpp"
 #include "../kernels/division.hpp"
+#include "../onednn.hpp"
 #include "lockstep/core/buffer.hpp"
 #include "lockstep/core/error.hpp"
 #include "onednn_convolution.hpp"
@@ -29,12 +30,6 @@ constexpr std::int64_t fewest_images = 4;
 constexpr double clear_difference = 1.5;
 constexpr int fewest_runs = 2;
 constexpr int most_runs = 4;
-
-/// Returns true for the kernels that oneDNN has for all descriptions that its others do not
-/// support. They are slower by a factor of hundreds: timing one took longer than an epoch.
-bool is_reference(const ConvolutionDirection& direction) {
-  return direction.implementation().starts_with("ref");
-}
 
 }  // namespace
 
@@ -183,7 +178,9 @@ ConvolutionChooser::Timing ConvolutionChooser::measure(const Context& context,
   std::size_t workspace_bytes = 1;
   for (const auto algorithm : candidates(context, problem)) {
     auto made = make_by(algorithm, context, problem);
-    if (made == nullptr || (is_reference(*made) && !directions.empty())) continue;
+    if (made == nullptr) continue;
+    // A reference kernel is never the fastest, and timing one can take many seconds.
+    if (is_reference_kernel(made->implementation()) && !directions.empty()) continue;
     workspace_bytes = std::max(workspace_bytes, made->workspace_bytes());
     algorithms.push_back(algorithm);
     directions.push_back(std::move(made));
