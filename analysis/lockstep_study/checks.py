@@ -8,13 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 from lockstep_study.command import BATCH, groups, name_of, without
 from lockstep_study.errors import StudyError, one_line
 from lockstep_study.machine import can_start, processors
-from lockstep_study.points import option_value, refuse_given
+from lockstep_study.points import integer, option_value, refuse_given
 from lockstep_study.programs import last_line
 from lockstep_study.shell import command_line
 
 USAGE, DATA = 2, 3  # exit statuses of lockstep
 CHECK_LIMIT = 120  # seconds
 MOST_NAMES = 4  # that a note lists
+MOST_DIGITS = 9  # of a number that is checked here; lockstep reports larger ones
 PIPELINE = ("--pipeline-stages", "--pipeline-schedule", "--stage-cuts")
 
 
@@ -38,8 +39,7 @@ def check_options(title, points, commands, notes):
 
 
 def check_batch(title, point, words):
-    text = option_value(words, "--global-batch") or ""
-    batch = number(text) or 0  # lockstep reports other values
+    batch = number_of(words, "--global-batch")
     if batch % point.ranks:
         multiple = (batch // point.ranks + 1) * point.ranks
         raise StudyError(
@@ -49,7 +49,7 @@ def check_batch(title, point, words):
 
 
 def check_stages(title, point, words):
-    stages = number(option_value(words, "--pipeline-stages") or "") or 1
+    stages = number_of(words, "--pipeline-stages") or 1
     if point.ranks % stages:
         raise StudyError(
             f"{title}: the ranks of '{point.name}', {point.ranks}, are not a multiple of its"
@@ -57,9 +57,9 @@ def check_stages(title, point, words):
         )
 
 
-def number(text):
-    """Returns the number that a text of at most nine digits is; None for other texts."""
-    return int(text) if re.fullmatch("[0-9]{1,9}", text) else None
+def number_of(words, option):
+    """Returns the value of an option; 0 without it, and for a value that lockstep reports."""
+    return integer(option_value(words, option), MOST_DIGITS)
 
 
 def note_replaced(points, merged, notes):
@@ -156,14 +156,14 @@ def on_one_rank(point, words):
         return None
     if point.ranks == 1:
         return list(words)
-    stages = number(option_value(words, "--pipeline-stages") or "1")
-    if not stages:
-        return list(words)  # lockstep rejects it
+    stages = number_of(words, "--pipeline-stages")
+    if option_value(words, "--pipeline-stages") and not stages:
+        return list(words)  # lockstep reports it
     of_one = without(words, *PIPELINE)
-    batch = number(option_value(words, "--batch-per-rank") or "")
-    if batch is None:
+    batch = number_of(words, "--batch-per-rank")
+    if not batch:
         return of_one
-    replicas = point.ranks // stages
+    replicas = point.ranks // (stages or 1)
     return [*without(of_one, *BATCH), "--global-batch", str(batch * replicas)]
 
 

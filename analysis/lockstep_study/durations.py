@@ -10,7 +10,7 @@ from lockstep_study.command import groups, name_of, without
 from lockstep_study.errors import StudyError
 from lockstep_study.experiment import experiment
 from lockstep_study.machine import can_start
-from lockstep_study.points import option_value
+from lockstep_study.points import integer, option_value
 
 STEP_LIMIT = 30  # seconds; a step that takes longer is not timed
 LARGEST_BATCH = 32  # of a timed step: larger ones are not much faster per image
@@ -172,10 +172,6 @@ def bytes_of(text):
     """Returns the bytes of a size such as 64M; 0 if it has another form."""
     found = re.fullmatch(r"([0-9]{1,12})([KMG]?B?)", text.replace("iB", ""))
     return int(found[1]) * UNITS.get(found[2], 1) if found else 0
-
-
-def integer(text):
-    return int(text) if text and text.isdigit() else 0
 
 
 def known(estimates):

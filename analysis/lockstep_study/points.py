@@ -69,6 +69,11 @@ def refuse_given(option):
         raise StudyError(f"{option} is given by the program that runs the study")
 
 
+def integer(text, most_digits=18):
+    """Returns the number that the digits of a text are; 0 for another or a longer text, or None."""
+    return int(text) if re.fullmatch(f"[0-9]{{1,{most_digits}}}", text or "") else 0
+
+
 def option_value(words, *options):
     """Returns the value of the first of the options in a command; None if it has none of them."""
     for word, value in zip(words, [*words[1:], None]):

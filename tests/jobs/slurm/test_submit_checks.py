@@ -121,6 +121,7 @@ def test_installed_program_rejects_invalid_further_options(table, further):
             "train --batch-per-rank 8 --pipeline-stages 2 --stage-cuts layer2 --lr 1",
             "train --lr 1 --global-batch 16",
         ),
+        (2, "train --batch-per-rank 8 --pipeline-stages 1", "train --global-batch 16"),
         (4, "train --global-batch 8 --pipeline-schedule=1f1b", "train --global-batch 8"),
         (2, "train --pipeline-stages two", "train --pipeline-stages two"),
         (1, "train --batch-per-rank 8 --pipeline-stages 2", "train --batch-per-rank 8 --pipeline"),

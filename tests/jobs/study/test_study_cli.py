@@ -12,11 +12,12 @@ from lockstep_study.machine import mpi_environment
 from study_command import ROOT, environment_with, show
 
 
-def lockstep_study(*words, **variables):
+def lockstep_study(*words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **variables):
     """Runs lockstep-study as a program."""
     return subprocess.run(
         [ROOT / "analysis" / "run-python", "--modules", "sys", "lockstep_study", *words],
-        capture_output=True,
+        stdout=stdout,
+        stderr=stderr,
         text=True,
         env=environment_with(variables),
     )
@@ -35,10 +36,9 @@ def test_show_prints_what_the_program_would_start(table, tmp_path):
 )
 def test_a_full_device_changes_no_status_and_has_one_line(words, is_help):
     """Python itself would try to write again at the end of the process, and exit with 120."""
-    program = [ROOT / "analysis" / "run-python", "--modules", "sys", "lockstep_study", *words]
     with open("/dev/full", "w", encoding="utf-8") as full:
-        of_stdout = subprocess.run(program, stdout=full, stderr=subprocess.PIPE, text=True)
-        of_stderr = subprocess.run(program, stdout=subprocess.PIPE, stderr=full, text=True)
+        of_stdout = lockstep_study(*words, stdout=full)
+        of_stderr = lockstep_study(*words, stderr=full)
     assert of_stdout.returncode == 1 and of_stdout.stderr.count("\n") == 1
     assert ("a file or stdout: No space left" in of_stdout.stderr) == is_help
     assert (of_stderr.returncode, bool(of_stderr.stdout)) == (0 if is_help else 1, is_help)

@@ -155,7 +155,7 @@ def other_value(option):
 @pytest.mark.parametrize(
     "ranks, command",
     [
-        (2, "train --batch-per-rank 8 --epochs 5"),  # of two stages, with another --pipeline-stages
+        (2, "train --batch-per-rank 8 --epochs 5"),  # two, for --pipeline-stages 2
         *(
             pytest.param(1, name, marks=pytest.mark.slow)
             for name in ("ladder", "allreduce", "layers", "stack")
